@@ -1,0 +1,179 @@
+"""The only interval algebra: sets of half-open intervals [start, end) of integer ns.
+
+A set is normal: sorted, without empty, overlapping or touching members. Everything here takes
+arrays and gives arrays; nothing loops over intervals in Python. Sums are of normal sets, so no
+ns is ever counted twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Times = npt.NDArray[np.int64]
+
+_LARGEST = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IntervalSet:
+    """A normal set: `start` and `end`, int64 [n], ns."""
+
+    start: Times
+    end: Times
+
+    @property
+    def length_ns(self) -> int:
+        """Give the time that the set covers."""
+        return int((self.end - self.start).sum())
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, IntervalSet):
+            return NotImplemented
+        return np.array_equal(self.start, other.start) and np.array_equal(self.end, other.end)
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """Give the intervals as pairs."""
+        return list(zip(self.start.tolist(), self.end.tolist(), strict=True))
+
+
+EMPTY = IntervalSet(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+
+
+def union(start: Times, end: Times) -> IntervalSet:
+    """Unite intervals in any order; those with end ≤ start hold no time and drop out."""
+    keep = end > start
+    if not keep.all():
+        start, end = start[keep], end[keep]
+    if len(start) == 0:
+        return EMPTY
+    if (start[1:] < start[:-1]).any():
+        order = np.argsort(start, kind="stable")  # timsort: rows mostly come in order
+        start, end = start[order], end[order]
+    reached = np.maximum.accumulate(end)
+    begins = np.empty(len(start), dtype=np.bool_)
+    begins[0] = True
+    np.greater(start[1:], reached[:-1], out=begins[1:])
+    ends = np.roll(begins, -1)  # an interval ends where the next one begins
+    return IntervalSet(start[begins], reached[ends])
+
+
+def unite(sets: Iterable[IntervalSet]) -> IntervalSet:
+    """Unite sets."""
+    members = [one for one in sets if len(one)]
+    if len(members) < 2:
+        return members[0] if members else EMPTY
+    return union(
+        np.concatenate([one.start for one in members]), np.concatenate([one.end for one in members])
+    )
+
+
+def intersect(a: IntervalSet, b: IntervalSet) -> IntervalSet:
+    """Give the time that is in both sets."""
+    return _where_at_least(
+        np.concatenate([a.start, b.start]), np.concatenate([a.end, b.end]), 2
+    )
+
+
+def subtract(a: IntervalSet, b: IntervalSet) -> IntervalSet:
+    """Give the time that is in `a` and not in `b`."""
+    if not len(a):
+        return EMPTY
+    return intersect(a, complement(b, int(a.start[0]), int(a.end[-1])))
+
+
+def complement(a: IntervalSet, start_ns: int, end_ns: int) -> IntervalSet:
+    """Give the time of [start_ns, end_ns) that is not in `a`."""
+    if end_ns <= start_ns:
+        return EMPTY
+    inside = clip(a, start_ns, end_ns)
+    starts = np.concatenate([np.array([start_ns], dtype=np.int64), inside.end])
+    ends = np.concatenate([inside.start, np.array([end_ns], dtype=np.int64)])
+    keep = ends > starts
+    return IntervalSet(starts[keep], ends[keep])
+
+
+def clip(a: IntervalSet, start_ns: int, end_ns: int) -> IntervalSet:
+    """Cut the set to [start_ns, end_ns); what crosses an edge is cut, not dropped."""
+    first = int(np.searchsorted(a.end, start_ns, side="right"))
+    last = int(np.searchsorted(a.start, end_ns, side="left"))
+    if first >= last:
+        return EMPTY
+    return IntervalSet(
+        np.maximum(a.start[first:last], start_ns), np.minimum(a.end[first:last], end_ns)
+    )
+
+
+def overlap_ns(a: IntervalSet, b: IntervalSet) -> int:
+    """Give the time that is in both sets, without building it.
+
+    With A(t) the time that `a` covers before t, it is the sum of A(end) − A(start) over `b`.
+    """
+    if len(b) > len(a):
+        a, b = b, a
+    if not len(b):
+        return 0
+    return int((_covered_before(a, b.end) - _covered_before(a, b.start)).sum())
+
+
+def shared(start: Times, end: Times, group: npt.NDArray[np.int64]) -> IntervalSet:
+    """Give the time in which two or more groups have an interval.
+
+    A group's own intervals are united first: they may overlap each other (programmatic dependent
+    launch on one stream), which is not the overlap of two groups.
+
+    Args:
+        start: int64 [n].
+        end: int64 [n].
+        group: int64 [n], any numbers.
+    """
+    keep = end > start
+    start, end, group = start[keep], end[keep], group[keep]
+    if len(start) == 0:
+        return EMPTY
+    return _where_at_least(*_unite_by_group(start, end, group), 2)
+
+
+def _covered_before(a: IntervalSet, at: Times) -> Times:
+    sums = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(a.end - a.start)])
+    index = np.searchsorted(a.start, at, side="right")  # intervals that start at or before `at`
+    inside = np.maximum(index - 1, 0)
+    beyond = np.maximum(a.end[inside] - at, 0)  # of the last one, what lies behind `at`
+    return np.where(index > 0, sums[index] - beyond, 0)
+
+
+def _unite_by_group(
+    start: Times, end: Times, group: npt.NDArray[np.int64]
+) -> tuple[Times, Times]:
+    """Unite each group's intervals apart from the others', all in one pass."""
+    _, code = np.unique(group, return_inverse=True)
+    low, high = int(start.min()), int(end.max())
+    stride = high - low + 1
+    groups = int(code.max()) + 1
+    if groups * stride > _LARGEST:  # too long a time for too many groups to be laid end to end
+        parts = [union(start[code == index], end[code == index]) for index in range(groups)]
+        return np.concatenate([p.start for p in parts]), np.concatenate([p.end for p in parts])
+    # Each group moves into a stretch of its own, one ns apart from the next, so that one union
+    # does for all.
+    shift = code.astype(np.int64) * stride - low
+    apart = union(start + shift, end + shift)
+    back = apart.start // stride * stride - low
+    return apart.start - back, apart.end - back
+
+
+def _where_at_least(starts: Times, ends: Times, depth: int) -> IntervalSet:
+    """Give the time at which `depth` or more of the intervals are open."""
+    edges = np.concatenate([starts, ends])
+    # Timsort: the edges come as a few sorted runs, which it merges in linear time. The order of
+    # equal edges does not matter, since no time passes between them.
+    order = np.argsort(edges, kind="stable")
+    edges = edges[order]
+    open_after = np.cumsum(np.where(order < len(starts), 1, -1))
+    deep = open_after[:-1] >= depth
+    return union(edges[:-1][deep], edges[1:][deep])

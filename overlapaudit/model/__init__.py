@@ -1,0 +1,1 @@
+"""What a trace is; knows nothing of the rest."""

@@ -1,0 +1,21 @@
+"""The errors that a user can cause, each with the exit code that it ends the command with."""
+
+from __future__ import annotations
+
+
+class OverlapAuditError(Exception):
+    """Say in one line what is wrong, where, and what to do about it."""
+
+    exit_code = 3
+
+
+class InputError(OverlapAuditError):
+    """The input cannot be used."""
+
+    exit_code = 3
+
+
+class UsageError(OverlapAuditError):
+    """The request cannot be served as it was made."""
+
+    exit_code = 2

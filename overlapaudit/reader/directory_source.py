@@ -1,0 +1,98 @@
+"""The tables of an nsys `parquetdir` or `arrowdir` export: one file a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from overlapaudit.model.errors import InputError
+from overlapaudit.model.progress import Progress, silent
+from overlapaudit.reader.schema import Column, ColumnType, Table, physical_name, present_columns
+from overlapaudit.reader.sqlite_source import DTYPES
+
+SUFFIXES = (".parquet", ".arrow")
+
+
+class DirectorySource:
+    """An open export folder."""
+
+    def __init__(self, path: Path, *, progress: Progress = silent) -> None:
+        self.path = path
+        self._progress = progress
+        self._files = {file.stem: file for file in table_files(path)}
+        self._columns = {name: list(self._schema(file)) for name, file in self._files.items()}
+
+    @property
+    def columns_of(self) -> dict[str, list[str]]:
+        """Give the column names of each table in the folder."""
+        return self._columns
+
+    def read(self, table: Table) -> pl.DataFrame | None:
+        """Read the wanted columns; the same contract as the SQLite source's.
+
+        nsys writes keys in widths that differ from table to table (int32 to uint64), so they all
+        become Int64 here; values of 2^63 and more wrap, as they do in SQLite.
+        """
+        name = physical_name(table, self._columns)
+        if name is None:
+            return None
+        spelled = present_columns(table, self._columns[name])
+        frame = self._load(self._files[name], list(spelled.values()))
+        self._progress(name, frame.height, frame.height)
+        return frame.select(
+            _as_column(pl.col(spelled[c.name]), c, frame.schema[spelled[c.name]])
+            if c.name in spelled
+            else pl.lit(None, dtype=DTYPES[c.type]).alias(c.name)
+            for c in table.columns
+        )
+
+    def read_strings(self, table: Table, ids: pl.Series) -> pl.DataFrame | None:
+        """Read the rows of a string table (columns `id`, `value`) that have one of `ids`."""
+        frame = self.read(table)
+        return None if frame is None else frame.filter(pl.col("id").is_in(ids.implode()))
+
+    def close(self) -> None:
+        """Do nothing: no file stays open."""
+
+    def _schema(self, file: Path) -> pl.Schema:
+        try:
+            if file.suffix == ".parquet":
+                return pl.Schema(pl.read_parquet_schema(file))
+            return pl.read_ipc_stream(file, n_rows=0).schema
+        except _UNREADABLE as error:
+            raise self._damaged(file, error) from error
+
+    def _load(self, file: Path, columns: list[str]) -> pl.DataFrame:
+        try:
+            if file.suffix == ".parquet":
+                return pl.read_parquet(file, columns=columns)
+            return pl.read_ipc_stream(file, columns=columns)
+        except _UNREADABLE as error:
+            raise self._damaged(file, error) from error
+
+    def _damaged(self, file: Path, error: BaseException) -> InputError:
+        first_line = (str(error).splitlines() or ["no reason given"])[0]
+        return InputError(f"{self.path.name}/{file.name}: cannot be read ({first_line})")
+
+
+def table_files(path: Path) -> list[Path]:
+    """Give the table files of an export folder; an empty list if it is none."""
+    return sorted(
+        file for file in path.iterdir() if file.suffix in SUFFIXES and file.is_file()
+    )
+
+
+def _as_column(expression: pl.Expr, column: Column, actual: pl.DataType) -> pl.Expr:
+    wanted = DTYPES[column.type]
+    if column.type is ColumnType.INTEGER:
+        if not (actual.is_integer() or actual == pl.Boolean):
+            expression = expression.cast(pl.Int64, strict=False)
+        return expression.cast(wanted, wrap_numerical=True).alias(column.name)
+    if column.type is ColumnType.REAL:
+        return expression.cast(wanted, strict=False).fill_nan(None).alias(column.name)
+    return expression.cast(wanted, strict=False).alias(column.name)
+
+
+# polars raises a PanicException, which is no Exception, on some damaged files.
+_UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)

@@ -1,0 +1,107 @@
+"""Build the table of operations from the tables of GPU work."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from overlapaudit.model.kinds import Direction, MemoryKind, OpKind
+from overlapaudit.model.tables import OPERATIONS, conform, enum_of
+from overlapaudit.reader.schema import NOT_APPLICABLE
+
+# ENUM_CUDA_MEMCPY_OPER. Arrays live on the device; unified-memory migrations are copies too.
+_DIRECTIONS = {
+    1: Direction.H2D,
+    2: Direction.D2H,
+    3: Direction.H2D,
+    4: Direction.D2H,
+    5: Direction.D2D,
+    6: Direction.D2D,
+    7: Direction.D2D,
+    8: Direction.D2D,
+    9: Direction.H2H,
+    10: Direction.P2P,
+    11: Direction.H2D,
+    12: Direction.D2H,
+    13: Direction.D2D,
+}
+# ENUM_CUDA_MEM_KIND: nsys' own numbering, not CUPTI's.
+MEMORY_KINDS = dict(enumerate(MemoryKind))
+
+# Beyond this no session reaches (146 years), and the difference of two such times still fits.
+_LATEST_NS = 1 << 62
+
+
+def kernels(raw: pl.DataFrame, name_of: pl.DataFrame, offset_ns: int) -> pl.DataFrame:
+    """Shape the rows of the kernel table; `name_of` maps `demangledName` to `name`."""
+    return conform(
+        raw.join(name_of, on="demangledName", how="left", maintain_order="left").select(
+            *_common(OpKind.KERNEL, offset_ns), "name", graph_node="graphNodeId"
+        ),
+        OPERATIONS,
+    )
+
+
+def copies(raw: pl.DataFrame, offset_ns: int) -> pl.DataFrame:
+    """Shape the rows of the copy table."""
+    return conform(
+        raw.select(
+            *_common(OpKind.MEMCPY, offset_ns),
+            _coded("copyKind", _DIRECTIONS, enum_of(Direction)).alias("direction"),
+            "bytes",
+            _coded("srcKind", MEMORY_KINDS, enum_of(MemoryKind)).alias("source"),
+            _coded("dstKind", MEMORY_KINDS, enum_of(MemoryKind)).alias("destination"),
+            graph_node="graphNodeId",
+        ),
+        OPERATIONS,
+    )
+
+
+def memsets(raw: pl.DataFrame, offset_ns: int) -> pl.DataFrame:
+    """Shape the rows of the memset table."""
+    return conform(
+        raw.select(*_common(OpKind.MEMSET, offset_ns), "bytes", graph_node="graphNodeId"),
+        OPERATIONS,
+    )
+
+
+def graphs(raw: pl.DataFrame, offset_ns: int) -> pl.DataFrame:
+    """Shape the rows of the graph table: each a whole replay."""
+    return conform(raw.select(*_common(OpKind.GRAPH, offset_ns), graph="graphId"), OPERATIONS)
+
+
+def decompressions(raw: pl.DataFrame, offset_ns: int) -> pl.DataFrame:
+    """Shape the rows of the decompression engine's table."""
+    return conform(
+        raw.select(*_common(OpKind.DECOMPRESS, offset_ns), bytes="sourceBytes"), OPERATIONS
+    )
+
+
+def applicable(column: str) -> pl.Expr:
+    """Give a column of ids, null where nsys wrote "not applicable"."""
+    return pl.when(pl.col(column) != NOT_APPLICABLE).then(pl.col(column)).alias(column)
+
+
+def _common(kind: OpKind, offset_ns: int) -> list[pl.Expr]:
+    start, end = pl.col("start"), pl.col("end")
+    has_time = (
+        ((start != 0) | (end != 0))
+        & start.is_between(-_LATEST_NS, _LATEST_NS)
+        & end.is_between(-_LATEST_NS, _LATEST_NS)
+    )
+    return [
+        pl.lit(kind.value, dtype=enum_of(OpKind)).alias("kind"),
+        pl.col("globalPid").alias("process"),
+        pl.col("deviceId").alias("device"),
+        pl.col("contextId").alias("context"),
+        applicable("streamId").alias("stream"),
+        pl.when(has_time).then(start - offset_ns).alias("start_ns"),
+        pl.when(has_time).then(end - offset_ns).alias("end_ns"),
+        pl.col("correlationId").alias("correlation"),
+    ]
+
+
+def _coded(column: str, words: dict[int, Direction] | dict[int, MemoryKind], dtype: pl.Enum) -> pl.Expr:
+    """Translate a column of nsys' numbers; a number without a word becomes null."""
+    old = list(words)
+    new = pl.Series([word.value for word in words.values()], dtype=dtype)
+    return pl.col(column).replace_strict(old, new, default=None, return_dtype=dtype)

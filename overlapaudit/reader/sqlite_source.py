@@ -1,0 +1,214 @@
+"""The tables of an nsys SQLite export, read by page decoding where it pays, else by the driver."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+
+from overlapaudit.model.progress import Progress, silent
+from overlapaudit.reader import sqlite_guard
+from overlapaudit.reader.btree import UnusualFile
+from overlapaudit.reader.pages import PagedFile, TablePlan
+from overlapaudit.reader.schema import Column, ColumnType, Table, physical_name, present_columns
+
+# Below this the driver is done before numba is even imported.
+_DECODE_FROM_BYTES = 16_000_000
+_ROWS_AT_ONCE = 65_536
+_STRINGS_AT_ONCE = 500  # SQLite takes at least 999 parameters in a statement
+
+
+class SqliteSource:
+    """An open export. `decode_from_bytes` is the file size from which pages are decoded."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        progress: Progress = silent,
+        decode_from_bytes: int = _DECODE_FROM_BYTES,
+    ) -> None:
+        self.path = path
+        self._progress = progress
+        sqlite_guard.check_whole(path)
+        sqlite_guard.check_not_being_written(path)
+        self._lock = sqlite_guard.read_lock(path)
+        self._connection = sqlite_guard.connect(path, immutable=True)
+        self._pages: PagedFile | None = None
+        try:
+            self._tables = self._list_tables()
+            if path.stat().st_size >= decode_from_bytes:
+                self._pages = PagedFile(path)
+        except sqlite3.Error as error:
+            self.close()
+            raise sqlite_guard.damaged(path, error) from error
+        except UnusualFile:
+            pass
+
+    @property
+    def columns_of(self) -> dict[str, list[str]]:
+        """Give the column names of each table in the file."""
+        return self._tables
+
+    def read(self, table: Table) -> pl.DataFrame | None:
+        """Read the wanted columns of a table, under their current names.
+
+        Returns:
+            A frame of Int64, Float64 and String columns, null where the file has no such column;
+            None where the file has no such table.
+
+        Raises:
+            InputError: the table is damaged.
+        """
+        name = physical_name(table, self._tables)
+        if name is None:
+            return None
+        spelled = present_columns(table, self._tables[name])
+        try:
+            frame = self._read(name, [c for c in table.columns if c.name in spelled], spelled)
+        except sqlite3.Error as error:
+            raise sqlite_guard.damaged(self.path, error) from error
+        return frame.select(
+            pl.col(column.name)
+            if column.name in spelled
+            else pl.lit(None, dtype=DTYPES[column.type]).alias(column.name)
+            for column in table.columns
+        )
+
+    def read_strings(self, table: Table, ids: pl.Series) -> pl.DataFrame | None:
+        """Read the rows of a string table (columns `id`, `value`) that have one of `ids`.
+
+        Raises:
+            InputError: the table is damaged.
+        """
+        name = physical_name(table, self._tables)
+        if name is None:
+            return None
+        if len(ids) > 20_000:
+            return self.read(table)
+        statement = f"SELECT id, value FROM {_quoted(name)} WHERE id IN "  # noqa: S608
+        rows: list[tuple[object, ...]] = []
+        wanted = ids.to_list()
+        try:
+            for begin in range(0, len(wanted), _STRINGS_AT_ONCE):
+                part = wanted[begin : begin + _STRINGS_AT_ONCE]
+                marks = ",".join("?" * len(part))
+                rows += self._connection.execute(f"{statement}({marks})", part).fetchall()
+        except sqlite3.Error as error:
+            raise sqlite_guard.damaged(self.path, error) from error
+        return _frame(rows, [Column("id"), Column("value", ColumnType.TEXT)])
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._pages = None
+        self._connection.close()
+        if self._lock is not None:
+            self._lock.close()
+
+    def _list_tables(self) -> dict[str, list[str]]:
+        names = self._connection.execute(
+            "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
+        ).fetchall()
+        return {
+            name: [row[1] for row in self._connection.execute(f"PRAGMA table_info({_quoted(name)})")]
+            for (name,) in names
+        }
+
+    def _read(self, name: str, columns: list[Column], spelled: dict[str, str]) -> pl.DataFrame:
+        texts = [c for c in columns if c.type is ColumnType.TEXT]
+        numbers = [c for c in columns if c.type is not ColumnType.TEXT]
+        plan = self._plan(name, [spelled[c.name] for c in numbers], numbers)
+        if self._pages is None or plan is None:
+            return self._read_by_driver(name, columns, spelled)
+        try:
+            frame = self._pages.read(
+                plan,
+                [c.name for c in numbers],
+                lambda done, total: self._progress(name, done, total),
+            )
+        except UnusualFile:
+            return self._read_by_driver(name, columns, spelled)
+        if not texts:
+            return frame
+        # Both read in rowid order, so the columns of text fit beside the numbers.
+        return frame.hstack(self._read_by_driver(name, texts, spelled))
+
+    def _read_by_driver(
+        self, name: str, columns: Sequence[Column], spelled: dict[str, str]
+    ) -> pl.DataFrame:
+        if not columns:
+            return pl.DataFrame()
+        wanted = ", ".join(_quoted(spelled[c.name]) for c in columns)
+        cursor = self._connection.execute(f"SELECT {wanted} FROM {_quoted(name)}")  # noqa: S608
+        parts: list[pl.DataFrame] = []
+        done = 0
+        while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+            parts.append(_frame(rows, columns))
+            done += len(rows)
+            self._progress(name, done, 0)
+        return pl.concat(parts) if parts else _frame([], columns)
+
+    def _plan(self, name: str, spelled: list[str], columns: list[Column]) -> TablePlan | None:
+        """Plan the decoding of a table; None where its shape is not the plain one."""
+        row = self._connection.execute(
+            "SELECT rootpage, sql FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)
+        ).fetchone()
+        if row is None or not columns or "WITHOUT" in str(row[1]).upper():
+            return None
+        # cid, name, type, notnull, dflt_value, pk, hidden
+        info = self._connection.execute(f"PRAGMA table_xinfo({_quoted(name)})").fetchall()
+        if any(column[4] is not None or column[6] for column in info):
+            return None  # defaults are not stored in old rows; generated columns not at all
+        position = {column[1]: column[0] for column in info}
+        keys = [column for column in info if column[5]]
+        rowid = keys[0][1] if len(keys) == 1 and keys[0][2].upper() == "INTEGER" else None
+        slot_of = {position[actual]: slot for slot, actual in enumerate(spelled)}
+        return TablePlan(
+            root=row[0],
+            width=max(slot_of) + 1,
+            slot_of=slot_of,
+            real=tuple(c.type is ColumnType.REAL for c in columns),
+            rowid_slot=spelled.index(rowid) if rowid in spelled else -1,
+        )
+
+
+DTYPES: dict[ColumnType, pl.DataType] = {
+    ColumnType.INTEGER: pl.Int64(),
+    ColumnType.REAL: pl.Float64(),
+    ColumnType.TEXT: pl.String(),
+}
+
+
+def _frame(rows: Sequence[tuple[object, ...]], columns: Sequence[Column]) -> pl.DataFrame:
+    values = zip(*rows, strict=True) if rows else ([] for _ in columns)
+    return pl.DataFrame(
+        [
+            _column(column, list(cells))
+            for column, cells in zip(columns, values, strict=True)
+        ]
+    )
+
+
+def _column(column: Column, cells: list[object]) -> pl.Series:
+    """Make a column of one type; SQLite lets any value stand anywhere, a misfit becomes null."""
+    dtype = DTYPES[column.type]
+    try:
+        return pl.Series(column.name, cells, dtype=dtype, strict=True)
+    except (TypeError, pl.exceptions.PolarsError):
+        fitting = _FITTING[column.type]
+        return pl.Series(
+            column.name, [cell if isinstance(cell, fitting) else None for cell in cells], dtype=dtype
+        )
+
+
+_FITTING: dict[ColumnType, type | tuple[type, ...]] = {
+    ColumnType.INTEGER: int,
+    ColumnType.REAL: (int, float),
+    ColumnType.TEXT: str,
+}
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
