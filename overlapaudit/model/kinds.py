@@ -76,6 +76,15 @@ class ApiKind(Kind):
     OTHER = "other"
 
 
+# Calls that put work on a GPU.
+LAUNCHING_KINDS = (
+    ApiKind.LAUNCH.value,
+    ApiKind.COPY.value,
+    ApiKind.MEMSET.value,
+    ApiKind.GRAPH_LAUNCH.value,
+)
+
+
 class WaitKind(Kind):
     """What a synchronisation row waits for. A query waits for nothing."""
 

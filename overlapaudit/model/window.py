@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import Enum
+
+from overlapaudit.model.errors import UsageError
 
 
 class WindowKind(str, Enum):
@@ -32,3 +36,36 @@ class Window:
 
 
 WHOLE_TRACE = Window(WindowKind.TRACE)
+
+
+_UNITS_NS = {"ns": 1, "us": 1_000, "µs": 1_000, "μs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+_BOUND = re.compile(r"([+-]?\d{1,19}(?:\.\d{1,9})?)\s*([a-zµμ]{1,2})")
+
+
+def parse_window(text: str) -> Window:
+    """Read `trace`, or `A..B` with units (12ms..24.5ms), counted from the session start.
+
+    Raises:
+        UsageError: it is neither, or holds no time.
+    """
+    if text == WindowKind.TRACE.value:
+        return WHOLE_TRACE
+    if text in ("iteration", "request"):
+        raise UsageError(f"--window {text}: this version does not find steps yet; use trace or A..B")
+    first, dots, last = text.partition("..")
+    if not dots:
+        raise UsageError(f"--window {text}: expected trace or A..B with units, as in 12ms..24ms")
+    start, end = _bound(first, text), _bound(last, text)
+    if end <= start:
+        raise UsageError(f"--window {text}: ends before it begins")
+    return Window(WindowKind.SPAN, start, end)
+
+
+def _bound(part: str, text: str) -> int:
+    match = _BOUND.fullmatch(part.strip())
+    if match is None or match[2] not in _UNITS_NS:
+        raise UsageError(f"--window {text}: '{part}' is no time with a unit (ns, us, ms, s)")
+    value = Decimal(match[1]) * _UNITS_NS[match[2]]
+    if value != value.to_integral_value() or abs(value) >= 1 << 62:
+        raise UsageError(f"--window {text}: '{part}' is not a whole number of ns")
+    return int(value)

@@ -19,7 +19,7 @@ _KINDS = tuple(
     for pattern, kind in (
         (r"cu(da)?GraphLaunch", ApiKind.GRAPH_LAUNCH),
         (r"cu(da)?Launch(?!HostFunc)", ApiKind.LAUNCH),
-        (r"cuda(Memcpy)|cuMemcpy|cu(da)?MemPrefetch", ApiKind.COPY),
+        (r"cu(da)?Memcpy", ApiKind.COPY),
         (r"cu(da)?Memset", ApiKind.MEMSET),
         (r"cu(da)?EventRecord", ApiKind.EVENT_RECORD),
         (r"cu(da)?StreamWaitEvent", ApiKind.STREAM_WAIT),

@@ -1,0 +1,5 @@
+"""`python -m overlapaudit`."""
+
+from overlapaudit.cli.main import main
+
+main()

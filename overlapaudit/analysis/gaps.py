@@ -1,0 +1,128 @@
+"""What a trace cannot say, why, and the nsys options that would have recorded it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from overlapaudit.analysis.coverage import TraceCoverage
+from overlapaudit.model.document import NotRecorded
+from overlapaudit.model.kinds import ApiKind, OpKind
+from overlapaudit.model.tables import TableName
+from overlapaudit.model.trace import Recording, Trace
+
+# Parts of the JSON that belong to analyses which this version does not make.
+_NOT_COMPUTED = (
+    "spans",
+    "coverage.gpu_ns_in_ranges_share",
+    "critical_path",
+    "contention",
+    "hidden_syncs",
+    "pairs",
+    "mechanisms",
+    "requests",
+)
+_GRAPH_TRACE = "--cuda-graph-trace=node"
+
+
+def gaps(trace: Trace, coverage: TraceCoverage) -> list[NotRecorded]:
+    """List what this trace lacks, most consequential first."""
+    recording = trace.recording
+    return [
+        *_gpu_work(recording),
+        *_graphs(recording, coverage),
+        *_host(trace),
+        *_extras(recording),
+    ]
+
+
+def not_computed() -> list[NotRecorded]:
+    """List the parts of the document that this version leaves null whatever the trace holds."""
+    return [NotRecorded(what, "this version does not compute it", None) for what in _NOT_COMPUTED]
+
+
+def version_of(recording: Recording) -> tuple[int, ...]:
+    """Give the version of the nsys that recorded, () where it is not known."""
+    text = recording.collector_version or ""
+    return tuple(int(part) for part in re.findall(r"\d+", text))
+
+
+def gpu_metrics_option(version: tuple[int, ...]) -> str:
+    """Give the option that samples GPU metrics; it was renamed in 2024."""
+    if version and version < (2024,):
+        return "--gpu-metrics-device=all"
+    return "--gpu-metrics-devices=all"
+
+
+def _gpu_work(recording: Recording) -> Iterator[NotRecorded]:
+    if not recording.operations:
+        yield NotRecorded("devices", "no table of GPU work is in the export", "--trace=cuda")
+    elif OpKind.KERNEL not in recording.operations:
+        yield NotRecorded(
+            "kernels", "no kernel table: none ran, or kernels were not traced", "--trace=cuda"
+        )
+
+
+def _graphs(recording: Recording, coverage: TraceCoverage) -> Iterator[NotRecorded]:
+    if coverage.blind_graph_launches:
+        yield NotRecorded(
+            "devices.busy_ns, devices.idle_ns, devices.lanes.graph",
+            "graph launches left no GPU rows in this export, so their time is unknown, not idle",
+            _GRAPH_TRACE,
+        )
+    if OpKind.GRAPH in recording.operations:
+        yield NotRecorded(
+            "work inside CUDA graphs",
+            "graphs were recorded as whole replays; overlap inside them cannot be measured",
+            _GRAPH_TRACE,
+        )
+
+
+def _host(trace: Trace) -> Iterator[NotRecorded]:
+    recording = trace.recording
+    if TableName.API_CALLS not in recording.tables:
+        yield NotRecorded(
+            "coverage.operations_with_launch, coverage.launches, "
+            "coverage.launches_with_operation",
+            "CUDA API calls were not recorded",
+            "--trace=cuda",
+        )
+    if not recording.tables & {TableName.WAITS, TableName.API_CALLS}:
+        yield NotRecorded(
+            "coverage.waits", "neither waits nor API calls were recorded", "--trace=cuda"
+        )
+    if TableName.RANGES not in recording.tables:
+        asked = recording.traced is not None and "NvtxEvents" in recording.traced
+        yield NotRecorded(
+            "NVTX ranges",
+            "NVTX was traced, but the program set no range" if asked else "no NVTX table",
+            "markers in the program" if asked else "--trace=cuda,nvtx",
+        )
+    if trace.event_records.is_empty() and _records_events(trace):
+        yield NotRecorded(
+            "event records",
+            "the program recorded CUDA events, but the export has no row for them, so the "
+            "stream of a record is inferred",
+            "--cuda-event-trace=true, in a run of its own"
+            if version_of(recording) >= (2025,)
+            else "an nsys of 2025 or later with --cuda-event-trace=true, in a run of its own",
+        )
+
+
+def _extras(recording: Recording) -> Iterator[NotRecorded]:
+    if TableName.METRICS not in recording.tables:
+        yield NotRecorded(
+            "GPU metrics (SM, memory and link use)",
+            "no metrics were sampled",
+            gpu_metrics_option(version_of(recording)),
+        )
+    if TableName.MEMORY_EVENTS not in recording.tables:
+        yield NotRecorded(
+            "device memory use",
+            "allocations were not recorded",
+            "--cuda-memory-usage=true, in a run of its own: it slows the program down",
+        )
+
+
+def _records_events(trace: Trace) -> bool:
+    return bool((trace.api_calls["kind"] == ApiKind.EVENT_RECORD.value).any())

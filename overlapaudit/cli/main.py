@@ -1,0 +1,87 @@
+"""The entry point: one program, one file a command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from overlapaudit.cli import audit, doctor, explain, rules
+from overlapaudit.model.errors import OverlapAuditError
+from overlapaudit.version import __version__
+
+try:
+    from typer import TyperException as _CommandLineError
+except ImportError:  # typer before it carried click inside
+    from click import ClickException as _CommandLineError  # type: ignore[assignment]
+
+app = typer.Typer(
+    name="overlapaudit",
+    help="Prove, pair by pair, whether GPU work in an Nsight Systems trace overlapped, "
+    "and whether it paid.",
+    no_args_is_help=False,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("audit")(audit.command)
+app.command("doctor")(doctor.command)
+app.command("explain")(explain.command)
+app.command("rules")(rules.command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"overlapaudit {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _top(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main() -> None:
+    """Run the program and exit: 0 ok, 1 gate failed, 2 usage, 3 input unusable."""
+    for stream in (sys.stdout, sys.stderr):
+        # What a terminal cannot show must not end the program.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    sys.exit(_run())
+
+
+def _run() -> int:
+    try:
+        status = app(standalone_mode=False)
+        sys.stdout.flush()
+    except OverlapAuditError as error:
+        _complain(str(error))
+        return error.exit_code
+    except _CommandLineError as error:
+        _complain(f"{error.format_message()} ('overlapaudit --help' shows how)")
+        return error.exit_code if error.exit_code in (2, 3) else 2
+    except BrokenPipeError:
+        # The reader of our output has left. Python would complain once more when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (KeyboardInterrupt, typer.Abort):
+        _complain("interrupted")
+        return 130
+    return status if isinstance(status, int) else 0
+
+
+def _complain(message: str) -> None:
+    from overlapaudit_reports.escape import printable
+
+    typer.echo(f"overlapaudit: {printable(' '.join(message.split()))}", err=True)

@@ -1,0 +1,171 @@
+"""The JSON contract: what `audit --json` writes, as dataclasses. The JSON Schema is derived here.
+
+Times are integer ns. Null means that a figure could not be computed; `coverage.not_recorded`
+names it and says why.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from overlapaudit.model.findings import Finding
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """What wrote the document."""
+
+    name: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A trace that was read. `file` is a bare name."""
+
+    file: str
+    sha256: str
+    tool: str
+    tool_version: str | None
+    schema_version: str | None
+    duration_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedWindow:
+    """The window that `devices` describes: the whole trace, or A..B from the session start."""
+
+    kind: str
+    start_ns: int | None
+    end_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitCounts:
+    """Waits on an event, by how well the record that they wait for is known."""
+
+    exact: int
+    inferred: int
+    unresolved: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotRecorded:
+    """Something that could not be judged, why, and the nsys option that would have recorded it."""
+
+    what: str
+    why: str
+    capture_with: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What the whole trace holds and how far its parts fit together."""
+
+    operations: int | None
+    operations_with_launch: int | None
+    launches: int | None
+    launches_with_operation: int | None
+    gpu_ns_in_ranges_share: float | None
+    waits: WaitCounts | None
+    opaque_graph_ns: int | None
+    clock_violations: int | None
+    not_recorded: tuple[NotRecorded, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Time of each lane of a device, each a union."""
+
+    compute: int | None
+    comm: int | None
+    copy: int | None
+    memset: int | None
+    graph: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Time of copies in each direction, each a union."""
+
+    h2d: int | None
+    d2h: int | None
+    d2d: int | None
+    p2p: int | None
+    h2h: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Two lanes or copy directions; `a` = `b`: two or more streams at once."""
+
+    a: str
+    b: str
+    a_ns: int
+    b_ns: int
+    overlap_ns: int
+    exposed_a_ns: int
+    exposed_b_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What one device did for one process in the window.
+
+    `window_ns` runs from the first start to the last end of its GPU work in the trace, clipped to
+    the window asked for. `exposed` is the time of a lane that no other lane covers.
+    """
+
+    process: int
+    rank: int
+    device: int
+    name: str | None
+    window_ns: int
+    busy_ns: int | None
+    idle_ns: int | None
+    lanes: Lanes
+    exposed: Lanes
+    copies: Copies
+    overlap: tuple[Overlap, ...]
+    unclassified_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditDocument:
+    """The whole audit. Fields typed null belong to analyses that this version does not make."""
+
+    format_version: int
+    tool: Tool
+    inputs: tuple[Input, ...]
+    window: AuditedWindow
+    coverage: Coverage
+    devices: tuple[Device, ...] | None
+    findings: tuple[Finding, ...]
+    spans: None = None
+    critical_path: None = None
+    contention: None = None
+    hidden_syncs: None = None
+    pairs: None = None
+    mechanisms: None = None
+    requests: None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain dicts, lists, numbers and strings."""
+        return {key: _plain(value) for key, value in asdict(self).items()}
+
+    def to_json(self) -> str:
+        """Give the JSON text: keys sorted, ASCII, the same bytes for the same audit."""
+        return json.dumps(self.to_dict(), indent=2, sort_keys=True, allow_nan=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value
