@@ -230,7 +230,9 @@ def _audit_one(trace: Trace, window: Window, ranks: _Ranks) -> _Part:
 
 
 def _check_window(window: Window, devices: Sequence[DeviceActivity]) -> None:
-    timed = [(d.first_ns, d.last_ns) for d in devices if d.first_ns is not None and d.last_ns is not None]
+    timed = [
+        (d.first_ns, d.last_ns) for d in devices if d.first_ns is not None and d.last_ns is not None
+    ]
     if window is WHOLE_TRACE or not timed or any(device.window_ns > 0 for device in devices):
         return
     first, last = min(start for start, _ in timed), max(end for _, end in timed)

@@ -76,9 +76,7 @@ def unite(sets: Iterable[IntervalSet]) -> IntervalSet:
 
 def intersect(a: IntervalSet, b: IntervalSet) -> IntervalSet:
     """Give the time that is in both sets."""
-    return _where_at_least(
-        np.concatenate([a.start, b.start]), np.concatenate([a.end, b.end]), 2
-    )
+    return _where_at_least(np.concatenate([a.start, b.start]), np.concatenate([a.end, b.end]), 2)
 
 
 def subtract(a: IntervalSet, b: IntervalSet) -> IntervalSet:
@@ -103,7 +101,7 @@ def clip(a: IntervalSet, start_ns: int, end_ns: int) -> IntervalSet:
     """Cut the set to [start_ns, end_ns); what crosses an edge is cut, not dropped."""
     first = int(np.searchsorted(a.end, start_ns, side="right"))
     last = int(np.searchsorted(a.start, end_ns, side="left"))
-    if first >= last:
+    if first >= last or end_ns <= start_ns:
         return EMPTY
     return IntervalSet(
         np.maximum(a.start[first:last], start_ns), np.minimum(a.end[first:last], end_ns)
@@ -113,7 +111,7 @@ def clip(a: IntervalSet, start_ns: int, end_ns: int) -> IntervalSet:
 def overlap_ns(a: IntervalSet, b: IntervalSet) -> int:
     """Give the time that is in both sets, without building it.
 
-    With A(t) the time that `a` covers before t, it is the sum of A(end) − A(start) over `b`.
+    With A(t) the time that `a` covers before t, it is the sum of A(end) - A(start) over `b`.
     """
     if len(b) > len(a):
         a, b = b, a
@@ -148,23 +146,29 @@ def _covered_before(a: IntervalSet, at: Times) -> Times:
     return np.where(index > 0, sums[index] - beyond, 0)
 
 
-def _unite_by_group(
-    start: Times, end: Times, group: npt.NDArray[np.int64]
-) -> tuple[Times, Times]:
+def _unite_by_group(start: Times, end: Times, group: npt.NDArray[np.int64]) -> tuple[Times, Times]:
     """Unite each group's intervals apart from the others', all in one pass."""
     _, code = np.unique(group, return_inverse=True)
     low, high = int(start.min()), int(end.max())
     stride = high - low + 1
     groups = int(code.max()) + 1
     if groups * stride > _LARGEST:  # too long a time for too many groups to be laid end to end
-        parts = [union(start[code == index], end[code == index]) for index in range(groups)]
-        return np.concatenate([p.start for p in parts]), np.concatenate([p.end for p in parts])
+        return _unite_by_group_of_ranks(start, end, code.astype(np.int64))
     # Each group moves into a stretch of its own, one ns apart from the next, so that one union
     # does for all.
     shift = code.astype(np.int64) * stride - low
     apart = union(start + shift, end + shift)
     back = apart.start // stride * stride - low
     return apart.start - back, apart.end - back
+
+
+def _unite_by_group_of_ranks(start: Times, end: Times, code: Times) -> tuple[Times, Times]:
+    """Do the same with the rank of each time in its place: slower, but never too long."""
+    times = np.unique(np.concatenate([start, end]))
+    shift = code * (len(times) + 1)
+    apart = union(np.searchsorted(times, start) + shift, np.searchsorted(times, end) + shift)
+    back = apart.start // (len(times) + 1) * (len(times) + 1)
+    return times[apart.start - back], times[apart.end - back]
 
 
 def _where_at_least(starts: Times, ends: Times, depth: int) -> IntervalSet:

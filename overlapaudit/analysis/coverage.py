@@ -16,7 +16,6 @@ from overlapaudit.model.trace import Trace
 CLOCK_TOLERANCE_NS = 1_000
 
 
-
 @dataclass(frozen=True, slots=True)
 class WaitResolution:
     """Waits on an event by the method that found the record."""
@@ -146,7 +145,9 @@ def _waits(trace: Trace) -> WaitResolution | None:
     if not trace.recording.tables & {TableName.WAITS, TableName.API_CALLS}:
         return None
     links = resolve_waits(trace)
-    counted = dict(links["method"].drop_nulls().cast(pl.String).value_counts().sort("method").rows())
+    counted = dict(
+        links["method"].drop_nulls().cast(pl.String).value_counts().sort("method").rows()
+    )
     exact = sum(n for method, n in counted.items() if Method(method).is_exact)
     return WaitResolution(
         exact=exact,
@@ -164,4 +165,3 @@ def _clock_violations(trace: Trace) -> int:
         has_time() & (pl.col("start_ns") < pl.col("launched_ns") - CLOCK_TOLERANCE_NS)
     )
     return backwards + early.height
-

@@ -82,8 +82,7 @@ def _host(trace: Trace) -> Iterator[NotRecorded]:
     recording = trace.recording
     if TableName.API_CALLS not in recording.tables:
         yield NotRecorded(
-            "coverage.operations_with_launch, coverage.launches, "
-            "coverage.launches_with_operation",
+            "coverage.operations_with_launch, coverage.launches, coverage.launches_with_operation",
             "CUDA API calls were not recorded",
             "--trace=cuda",
         )

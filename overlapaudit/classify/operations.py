@@ -21,7 +21,10 @@ def classify(operations: pl.DataFrame, rules: KernelRules) -> pl.DataFrame:
             "name": kernel_names,
             "class": pl.Series(classes, dtype=pl.Categorical),
             "communicates": pl.Series(
-                [kernel_class is not None and is_communication(kernel_class) for kernel_class in classes],
+                [
+                    kernel_class is not None and is_communication(kernel_class)
+                    for kernel_class in classes
+                ],
                 dtype=pl.Boolean,
             ),
         }

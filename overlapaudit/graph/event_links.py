@@ -117,7 +117,9 @@ def _waits_on_events(trace: Trace, calls: pl.DataFrame) -> pl.DataFrame:
         wait_call="call",
         at="start_ns",
     )
-    return pl.concat([rows, bare]).with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("wait"))
+    return pl.concat([rows, bare]).with_columns(
+        pl.int_range(pl.len(), dtype=pl.Int64).alias("wait")
+    )
 
 
 def _records(trace: Trace, calls: pl.DataFrame) -> pl.DataFrame:

@@ -51,7 +51,9 @@ def parse_window(text: str) -> Window:
     if text == WindowKind.TRACE.value:
         return WHOLE_TRACE
     if text in ("iteration", "request"):
-        raise UsageError(f"--window {text}: this version does not find steps yet; use trace or A..B")
+        raise UsageError(
+            f"--window {text}: this version does not find steps yet; use trace or A..B"
+        )
     first, dots, last = text.partition("..")
     if not dots:
         raise UsageError(f"--window {text}: expected trace or A..B with units, as in 12ms..24ms")

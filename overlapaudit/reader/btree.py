@@ -21,7 +21,7 @@ _MAX_DEPTH = 20  # SQLite's own limit (BTCURSOR_MAX_DEPTH)
 _HEADER_SIZE = 100
 
 
-class UnusualFile(Exception):  # noqa: N818 - control flow inside the reader, never shown
+class UnusualFile(Exception):
     """The bytes are not those of an ordinary table; the driver must read it."""
 
 

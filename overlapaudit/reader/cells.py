@@ -20,9 +20,9 @@ DAMAGED = 2  # a length or offset points outside its page
 OTHER_TYPE = 3  # text or blob where a number belongs, or a fraction where an integer does
 
 
-@nb.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@nb.njit(nogil=True, cache=True)
 def _varint(data: npt.NDArray[np.uint8], at: int, stop: int) -> tuple[int, int]:
-    """Read a variable-length integer: (value, offset behind it), or offset −1 beyond `stop`."""
+    """Read a variable-length integer: (value, offset behind it), or offset -1 beyond `stop`."""
     value = np.int64(0)
     for index in range(9):
         if at >= stop:
@@ -37,8 +37,8 @@ def _varint(data: npt.NDArray[np.uint8], at: int, stop: int) -> tuple[int, int]:
     return value, at
 
 
-@nb.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _big_endian(data: npt.NDArray[np.uint8], at: int, length: int) -> int:
+@nb.njit(nogil=True, cache=True)
+def _big_endian(data: npt.NDArray[np.uint8], at: int, length: int) -> Any:
     """Read a two's-complement integer of `length` bytes (1 to 8)."""
     value = np.int64(np.int8(data[at]))
     for index in range(1, length):
@@ -46,7 +46,7 @@ def _big_endian(data: npt.NDArray[np.uint8], at: int, length: int) -> int:
     return value
 
 
-@nb.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@nb.njit(nogil=True, cache=True)
 def _length(serial: int) -> int:
     """Give the bytes that a value of this serial type takes; negative: no such type."""
     if serial <= 4:
@@ -60,7 +60,7 @@ def _length(serial: int) -> int:
     return (serial - 12) >> 1
 
 
-@nb.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@nb.njit(nogil=True, cache=True)
 def decode_cells(
     data: Any,
     leaves: Any,
@@ -81,9 +81,9 @@ def decode_cells(
         first_row: the row number of each page's first row, int64 [pages].
         page_size: bytes.
         usable_size: bytes of a page that hold content.
-        slot_of: for each table column up to the last wanted one, its row in `values` or −1.
+        slot_of: for each table column up to the last wanted one, its row in `values` or -1.
         real: for each row of `values`, whether it holds float64 bits rather than integers.
-        rowid_slot: the row of `values` that takes the rowid, or −1.
+        rowid_slot: the row of `values` that takes the rowid, or -1.
         values: int64 [columns, rows], written in place.
         valid: uint8 [columns, rows], 0 for null, written in place.
 

@@ -78,9 +78,7 @@ class DirectorySource:
 
 def table_files(path: Path) -> list[Path]:
     """Give the table files of an export folder; an empty list if it is none."""
-    return sorted(
-        file for file in path.iterdir() if file.suffix in SUFFIXES and file.is_file()
-    )
+    return sorted(file for file in path.iterdir() if file.suffix in SUFFIXES and file.is_file())
 
 
 def _as_column(expression: pl.Expr, column: Column, actual: pl.DataType) -> pl.Expr:

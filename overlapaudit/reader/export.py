@@ -203,9 +203,7 @@ class NsysExport:
         )
 
     def _streams(self) -> pl.DataFrame:
-        return info_frames.streams(
-            self._raw.read(schema.STREAM), self._raw.read(schema.CONTEXT)
-        )
+        return info_frames.streams(self._raw.read(schema.STREAM), self._raw.read(schema.CONTEXT))
 
     def _gpus(self) -> pl.DataFrame:
         return self._optional(TableName.GPUS, schema.GPU, info_frames.gpus)

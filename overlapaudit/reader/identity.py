@@ -30,8 +30,6 @@ def hash_files(paths: Sequence[Path]) -> str:
 def start(path: Path, files: Sequence[Path]) -> Future[str]:
     """Begin to hash an input: one file, or a folder of table files."""
     executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sha256")
-    job = (
-        executor.submit(hash_files, files) if path.is_dir() else executor.submit(hash_file, path)
-    )
+    job = executor.submit(hash_files, files) if path.is_dir() else executor.submit(hash_file, path)
     executor.shutdown(wait=False)
     return job

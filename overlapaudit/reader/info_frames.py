@@ -91,9 +91,7 @@ def threads(source: StringTable, raw: pl.DataFrame) -> pl.DataFrame:
     frame = named(source, raw, "nameId", placeholder="thread").select(
         pl.col("name").cast(pl.String), thread="globalTid"
     )
-    return conform(
-        frame.unique("thread", keep="last", maintain_order=True), tables.THREADS
-    )
+    return conform(frame.unique("thread", keep="last", maintain_order=True), tables.THREADS)
 
 
 def memory_events(raw: pl.DataFrame, offset_ns: int) -> pl.DataFrame:

@@ -24,7 +24,7 @@ def lookup(source: StringTable, ids: pl.Series, *, placeholder: str | None) -> p
     An id without a string gets `placeholder#id`, or null where no placeholder is given: a row
     is never dropped because its name was lost.
     """
-    distinct = ids.unique().drop_nulls().sort().alias("id").to_frame()
+    distinct: pl.DataFrame = ids.unique().drop_nulls().sort().alias("id").to_frame()
     found = source.read_strings(STRINGS, distinct["id"])
     if found is None:
         found = pl.DataFrame(schema={"id": pl.Int64, "value": pl.String})

@@ -38,7 +38,7 @@ def export(report: Path) -> tuple[Path, Callable[[], None]]:
     command = [nsys, "export", "--type", "sqlite", "--force-overwrite", "true",
                "--output", str(target), str(report.absolute())]  # fmt: skip
     try:
-        done = subprocess.run(  # noqa: S603
+        done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", check=False
         )
     except OSError as error:

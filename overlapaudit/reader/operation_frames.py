@@ -100,7 +100,9 @@ def _common(kind: OpKind, offset_ns: int) -> list[pl.Expr]:
     ]
 
 
-def _coded(column: str, words: dict[int, Direction] | dict[int, MemoryKind], dtype: pl.Enum) -> pl.Expr:
+def _coded(
+    column: str, words: dict[int, Direction] | dict[int, MemoryKind], dtype: pl.Enum
+) -> pl.Expr:
     """Translate a column of nsys' numbers; a number without a word becomes null."""
     old = list(words)
     new = pl.Series([word.value for word in words.values()], dtype=dtype)

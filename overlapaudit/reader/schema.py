@@ -77,7 +77,9 @@ MEMCPY = Table(
 )
 MEMSET = Table(("CUPTI_ACTIVITY_KIND_MEMSET",), _ints(f"{_PLACE} bytes graphNodeId"))
 GRAPH_TRACE = Table(("CUPTI_ACTIVITY_KIND_GRAPH_TRACE",), _ints(f"{_PLACE} graphId"))  # 2024.x on
-DECOMPRESS = Table(("CUPTI_ACTIVITY_KIND_MEM_DECOMPRESS",), _ints(f"{_PLACE} sourceBytes"))  # 2026.4
+DECOMPRESS = Table(
+    ("CUPTI_ACTIVITY_KIND_MEM_DECOMPRESS",), _ints(f"{_PLACE} sourceBytes")
+)  # 2026.4
 RUNTIME = Table(
     ("CUPTI_ACTIVITY_KIND_RUNTIME",),
     _ints("start end eventClass globalTid correlationId nameId returnValue"),
@@ -127,12 +129,15 @@ GRAPH_NODE = Table(
     needs="graphNodeId",
 )
 OVERHEAD = Table(  # 2025.5 on
-    ("CUPTI_ACTIVITY_KIND_OVERHEAD",), _ints("start end globalTid correlationId nameId overheadType")
+    ("CUPTI_ACTIVITY_KIND_OVERHEAD",),
+    _ints("start end globalTid correlationId nameId overheadType"),
 )
 PROFILER_OVERHEAD = Table(("PROFILER_OVERHEAD",), _ints("start end globalTid nameId"))
 MEMORY = Table(
     ("CUDA_GPU_MEMORY_USAGE_EVENTS",),
-    _ints("start globalPid deviceId contextId address bytes memKind memoryOperationType correlationId"),
+    _ints(
+        "start globalPid deviceId contextId address bytes memKind memoryOperationType correlationId"
+    ),
 )
 METRIC = Table(("GPU_METRICS",), _ints("timestamp typeId metricId value"))
 METRIC_NAME = Table(

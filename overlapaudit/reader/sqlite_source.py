@@ -88,7 +88,7 @@ class SqliteSource:
             return None
         if len(ids) > 20_000:
             return self.read(table)
-        statement = f"SELECT id, value FROM {_quoted(name)} WHERE id IN "  # noqa: S608
+        statement = f"SELECT id, value FROM {_quoted(name)} WHERE id IN "
         rows: list[tuple[object, ...]] = []
         wanted = ids.to_list()
         try:
@@ -112,7 +112,9 @@ class SqliteSource:
             "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
         ).fetchall()
         return {
-            name: [row[1] for row in self._connection.execute(f"PRAGMA table_info({_quoted(name)})")]
+            name: [
+                row[1] for row in self._connection.execute(f"PRAGMA table_info({_quoted(name)})")
+            ]
             for (name,) in names
         }
 
@@ -141,7 +143,7 @@ class SqliteSource:
         if not columns:
             return pl.DataFrame()
         wanted = ", ".join(_quoted(spelled[c.name]) for c in columns)
-        cursor = self._connection.execute(f"SELECT {wanted} FROM {_quoted(name)}")  # noqa: S608
+        cursor = self._connection.execute(f"SELECT {wanted} FROM {_quoted(name)}")
         parts: list[pl.DataFrame] = []
         done = 0
         while rows := cursor.fetchmany(_ROWS_AT_ONCE):
@@ -184,10 +186,7 @@ DTYPES: dict[ColumnType, pl.DataType] = {
 def _frame(rows: Sequence[tuple[object, ...]], columns: Sequence[Column]) -> pl.DataFrame:
     values = zip(*rows, strict=True) if rows else ([] for _ in columns)
     return pl.DataFrame(
-        [
-            _column(column, list(cells))
-            for column, cells in zip(columns, values, strict=True)
-        ]
+        [_column(column, list(cells)) for column, cells in zip(columns, values, strict=True)]
     )
 
 
@@ -199,7 +198,9 @@ def _column(column: Column, cells: list[object]) -> pl.Series:
     except (TypeError, pl.exceptions.PolarsError):
         fitting = _FITTING[column.type]
         return pl.Series(
-            column.name, [cell if isinstance(cell, fitting) else None for cell in cells], dtype=dtype
+            column.name,
+            [cell if isinstance(cell, fitting) else None for cell in cells],
+            dtype=dtype,
         )
 
 

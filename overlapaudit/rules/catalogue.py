@@ -74,7 +74,9 @@ RULES: Mapping[str, Rule] = {
             "truncated-window",
             "The trace was cut: work without its launch, or launches without their work",
             thresholds={
-                "warning_share": Threshold(0.05, "share of the operations without launch to warn from")
+                "warning_share": Threshold(
+                    0.05, "share of the operations without launch to warn from"
+                )
             },
         ),
         Rule(
@@ -82,7 +84,9 @@ RULES: Mapping[str, Rule] = {
             "profiler-perturbs",
             "The profiler itself changed what it measured",
             thresholds={
-                "info_share": Threshold(0.005, "share of a window in profiler overhead to report from")
+                "info_share": Threshold(
+                    0.005, "share of a window in profiler overhead to report from"
+                )
             },
         ),
         Rule("OA007", "process-without-gpu-work", "A process called CUDA but has no GPU work"),

@@ -1,10 +1,10 @@
 """A policy: which findings count, and from what size. Read from TOML.
 
-    select = ["OA0"]            # codes or beginnings of codes; default: all
-    ignore = ["OA006"]
+select = ["OA0"]            # codes or beginnings of codes; default: all
+ignore = ["OA006"]
 
-    [thresholds.OA008]
-    warning_share = 0.2
+[thresholds.OA008]
+warning_share = 0.2
 """
 
 from __future__ import annotations

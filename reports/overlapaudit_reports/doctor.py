@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 
 from overlapaudit.audit import Recorded
 from overlapaudit.model.document import AuditDocument
 from overlapaudit_reports.escape import printable
 from overlapaudit_reports.terminal import Terminal
-from overlapaudit_reports.text import coverage_lines, input_line, wrapped
+from overlapaudit_reports.text import coverage_lines, input_lines, wrapped
 
 
 def doctor_text(
@@ -18,7 +19,7 @@ def doctor_text(
     shown = terminal or Terminal.of_stdout()
     lines: list[str] = []
     for one, facts in zip(document.inputs, recorded, strict=True):
-        lines += [input_line(one, shown), *_recording(facts, shown), ""]
+        lines += [*input_lines(one, shown), *_recording(facts, shown), ""]
     lines += coverage_lines(document.coverage, shown)
     lines += _gaps(document, shown)
     if recorded:
@@ -55,7 +56,21 @@ def _recipe(facts: Recorded, terminal: Terminal) -> Iterator[str]:
     yield terminal.styled("how to record it", "1")
     for step in facts.recipe:
         yield from wrapped("  # ", step.purpose, terminal)
-        yield f"  {step.command}"
+        yield from _command(step.command, terminal)
+
+
+def _command(command: str, terminal: Terminal) -> Iterator[str]:
+    """Break a command the way a shell continues it."""
+    broken = textwrap.wrap(
+        command,
+        terminal.width - 2,
+        initial_indent="  ",
+        subsequent_indent="      ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    yield from (f"{line} \\" for line in broken[:-1])
+    yield broken[-1]
 
 
 def _known(text: str | None) -> str:

@@ -45,7 +45,7 @@ def share(part: int | None, whole: int | None) -> str:
     if part is None or whole is None:
         return "unknown"
     if whole == 0:
-        return "–"
+        return "n/a"
     thousandths = (part * 2000 + whole) // (2 * whole)
     if part and thousandths == 0:
         return "<0.1 %"

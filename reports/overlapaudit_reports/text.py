@@ -29,14 +29,18 @@ def audit_text(document: AuditDocument, terminal: Terminal | None = None) -> str
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def input_line(one: Input, terminal: Terminal) -> str:
-    """Give an input's name and what wrote it."""
+def input_lines(one: Input, terminal: Terminal) -> Iterator[str]:
+    """Give an input's name and what wrote it, on one line where both fit."""
     facts = [f"{one.tool} {one.tool_version or 'of unknown version'}"]
     facts += [f"schema {one.schema_version}"] if one.schema_version else []
     facts += [f"session {duration(one.duration_ns)}"] if one.duration_ns is not None else []
-    said = printable(", ".join(facts))
-    room = max(20, terminal.width - len(said) - 2)
-    return f"{terminal.styled(shortened(printable(one.file), room), '1')}  {said}"
+    said = shortened(printable(", ".join(facts)), terminal.width - 2)
+    name = shortened(printable(one.file), terminal.width)
+    if len(name) + 2 + len(said) <= terminal.width:
+        yield f"{terminal.styled(name, '1')}  {said}"
+    else:
+        yield terminal.styled(name, "1")
+        yield f"  {said}"
 
 
 def coverage_lines(coverage: Coverage, terminal: Terminal) -> Iterator[str]:
@@ -69,7 +73,7 @@ def wrapped(indent: str, text: str, terminal: Terminal) -> Iterator[str]:
 def _inputs(document: AuditDocument, terminal: Terminal) -> Iterator[str]:
     yield f"overlapaudit {document.tool.version}"
     for one in document.inputs:
-        yield input_line(one, terminal)
+        yield from input_lines(one, terminal)
     window = document.window
     if window.start_ns is not None and window.end_ns is not None:
         yield (
@@ -94,9 +98,9 @@ def _device(device: Device, terminal: Terminal) -> Iterator[str]:
     head = f"rank {device.rank} · device {device.device} · pid {_pid(device.process)}"
     yield terminal.styled(_fit(f"{head} · {name}", terminal), "1")
     yield (
-        f"  window {duration(device.window_ns)}   "
-        f"busy {duration(device.busy_ns)} ({share(device.busy_ns, device.window_ns)})   "
-        f"idle {duration(device.idle_ns)} ({share(device.idle_ns, device.window_ns)})"
+        f"  window {unit.text(device.window_ns)} {unit.name}   "
+        f"busy {unit.text(device.busy_ns)} ({share(device.busy_ns, device.window_ns)})   "
+        f"idle {unit.text(device.idle_ns)} ({share(device.idle_ns, device.window_ns)})"
     )
     yield ""
     yield f"  {'lane':<12}{unit.name:>14}{'of window':>12}{'alone ' + unit.name:>14}"
@@ -148,14 +152,15 @@ def _overlap_rows(device: Device, unit: TimeUnit, terminal: Terminal) -> Iterato
                 f"  {_pair_name(pair):<28}{unit.text(pair.overlap_ns):>12}"
                 f"{share(pair.overlap_ns, min(pair.a_ns, pair.b_ns)):>16}"
             )
-    never = [_pair_name(pair) for pair in device.overlap if not pair.overlap_ns]
-    lanes_only = [
-        _pair_name(pair)
+    never = [
+        f"{pair.a} & {pair.b}"
         for pair in device.overlap
-        if not pair.overlap_ns and {pair.a, pair.b} <= set(_LANES_IN_ORDER)
+        if pair.a != pair.b and not pair.overlap_ns and {pair.a, pair.b} <= set(_LANES_IN_ORDER)
     ]
-    if never:
-        yield from _wrapped("  never at once: ", "; ".join(lanes_only or never), terminal)
+    if not real:
+        yield "  nothing ran at once"
+    elif never:
+        yield from _wrapped("  never at once: ", "; ".join(never), terminal)
     yield ""
 
 

@@ -8,7 +8,6 @@ from typing import ClassVar, Final
 
 from tests.tracebuilder.identity import (
     DEFAULT_PROCESS,
-    DEFAULT_THREAD,
     Row,
     Text,
     check_integer,
@@ -58,14 +57,14 @@ class ApiCall:
         check_span(self.start_ns, self.end_ns)
         check_correlation(self.correlation)
 
-    def columns(self) -> Row:
-        """Give the row of CUPTI_ACTIVITY_KIND_RUNTIME."""
+    def columns(self, thread: int, correlation: int) -> Row:
+        """Give the row of CUPTI_ACTIVITY_KIND_RUNTIME, with what was found for the call."""
         return {
             "start": self.start_ns,
             "end": self.end_ns,
             "eventClass": self._class() if self.event_class is None else self.event_class,
-            "globalTid": DEFAULT_THREAD if self.thread is None else self.thread,
-            "correlationId": null_if_none(self.correlation),
+            "globalTid": thread,
+            "correlationId": null_if_none(correlation),
             "nameId": self.name,
             "returnValue": self.return_value,
         }

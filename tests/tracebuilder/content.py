@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timezone
 from itertools import chain
 from typing import Final, TypedDict
 
@@ -18,8 +17,16 @@ from tests.tracebuilder.host import (
     Overhead,
     ProfilerOverhead,
 )
-from tests.tracebuilder.identity import GLOBAL_VID, Row, Value, process_of
+from tests.tracebuilder.enums import enum_tables
+from tests.tracebuilder.identity import Row, process_of
 from tests.tracebuilder.launches import launch
+from tests.tracebuilder.meta import (
+    Pairs,
+    capture_pairs,
+    export_pairs,
+    session_rows,
+    system_rows,
+)
 from tests.tracebuilder.operations import Decompression, GraphLaunch, HostNode, Kernel
 from tests.tracebuilder.ranges import Range
 from tests.tracebuilder.target import (
@@ -35,18 +42,8 @@ from tests.tracebuilder.target import (
 from tests.tracebuilder.versions import Schema
 from tests.tracebuilder.waits import EventRecord, Sync
 
-Pairs = Sequence[tuple[str, str]]
-
 UTC_START_NS: Final = 1_700_000_000_000_000_000
 CLOCK_START_NS: Final = 2_000_000_000
-
-# The numbers of a few well-known rows of TARGET_INFO_SYSTEM_ENV
-_ENV_NUMBERS: Final = {
-    "TargetInstallDir": 170,
-    "NvDriverVersion": 205,
-    "CudaDriverVersion": 611,
-    "Hostname": 619,
-}
 
 
 class Content(TypedDict, total=False):
@@ -91,7 +88,9 @@ class Content(TypedDict, total=False):
     raw_rows: Mapping[str, Sequence[Row]]
 
 
-def assemble(schema: Schema, content: Content, *, lazy: bool) -> dict[str, list[Row]]:
+def assemble(
+    schema: Schema, content: Content, *, lazy: bool, kind: str = "sqlite"
+) -> dict[str, list[Row]]:
     """Give the rows of each table, in the columns of all versions.
 
     Raises:
@@ -102,7 +101,7 @@ def assemble(schema: Schema, content: Content, *, lazy: bool) -> dict[str, list[
     for name, rows in content.get("raw_rows", {}).items():
         tables.setdefault(name, []).extend(dict(row) for row in rows)
     _add_target_tables(tables, schema, content)
-    _add_meta(tables, schema, content, lazy=lazy)
+    _add_meta(tables, schema, content, lazy=lazy, kind=kind)
     return tables
 
 
@@ -116,7 +115,9 @@ def _activity_tables(schema: Schema, content: Content) -> dict[str, list[Row]]:
     tables: dict[str, list[Row]] = {}
     for row, correlation in zip(activities, launched.correlations, strict=True):
         tables.setdefault(row.table, []).append(row.columns(schema, correlation))
-    tables["CUPTI_ACTIVITY_KIND_RUNTIME"] = [call.columns() for call in launched.calls]
+    tables["CUPTI_ACTIVITY_KIND_RUNTIME"] = [
+        each.call.columns(each.thread, each.correlation) for each in launched.calls
+    ]
     return tables
 
 
@@ -184,10 +185,53 @@ def _add_target_tables(tables: dict[str, list[Row]], schema: Schema, content: Co
 
 
 def _processes(tables: Mapping[str, Sequence[Row]]) -> list[int]:
-    found: set[int] = set()
+    found = {
+        row.get(column)
+        for row in chain.from_iterable(tables.values())
+        for column in ("globalPid", "globalTid")
+    }
+    return sorted({process_of(value) for value in found if isinstance(value, int)})
+
+
+def _add_meta(
+    tables: dict[str, list[Row]], schema: Schema, content: Content, *, lazy: bool, kind: str
+) -> None:
+    duration_ns = content.get("duration_ns")
+    utc_start_ns = content.get("utc_start_ns", UTC_START_NS)
+    session = session_rows(
+        duration_ns=_last_end(tables) if duration_ns is None else duration_ns,
+        utc_start_ns=utc_start_ns,
+        clock_start_ns=content.get("clock_start_ns", CLOCK_START_NS),
+    )
+    exported = export_pairs(
+        schema,
+        lazy=lazy,
+        kind=kind,
+        utc_start_ns=utc_start_ns,
+        given=content.get("export_settings", ()),
+    )
+    captured = capture_pairs(
+        schema,
+        graph_nodes=any(kernel.graph_node is not None for kernel in content.get("kernels", ())),
+        given=content.get("capture_settings", ()),
+    )
+    meta: dict[str, list[Row]] = {
+        **{name: [row] for name, row in session.items()},
+        "TARGET_INFO_SYSTEM_ENV": system_rows(schema, content.get("system_env", ())),
+        "META_DATA_CAPTURE": captured,
+        "META_DATA_EXPORT" if schema.at_least("3.7.2") else "EXPORT_META_DATA": exported,
+        **enum_tables(schema),
+    }
+    for name, rows in meta.items():
+        tables[name] = [*rows, *tables.get(name, ())]
+
+
+def _last_end(tables: Mapping[str, Sequence[Row]]) -> int:
+    last = 0
     for row in chain.from_iterable(tables.values()):
-        for column in ("globalPid", "globalTid"):
+        for column in ("end", "start", "timestamp"):
             value = row.get(column)
             if isinstance(value, int):
-                found.add(process_of(value))
-    return sorted(found)
+                last = max(last, value)
+                break
+    return last

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tests.tracebuilder.calls import AUTO, NO_CORRELATION, Activity, ApiCall
 from tests.tracebuilder.identity import DEFAULT_THREAD, main_thread, process_of
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenCall:
+    """An API call, with the thread and the correlation id that it gets."""
+
+    call: ApiCall
+    thread: int
+    correlation: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +23,7 @@ class Launched:
     """The correlation id of each activity, and the API calls in the order of their start."""
 
     correlations: tuple[int, ...]
-    calls: tuple[ApiCall, ...]
+    calls: tuple[WrittenCall, ...]
 
 
 class _Counters:
@@ -38,36 +47,68 @@ def launch(activities: Sequence[Activity], api_calls: Sequence[ApiCall]) -> Laun
     Raises:
         ValueError: an activity and its own call ask for different ids.
     """
-    written = {_key(call) for call in api_calls if call.correlation is not None}
-    asked = {(row.process, number) for row in activities if (number := _asked(row)) is not None}
-    counters = _Counters(asked | written)
-    correlations: list[int] = []
-    calls: list[ApiCall] = []
-    usual: dict[tuple[int, int], Activity] = {}
-    for row in activities:
-        number = _asked(row)
-        correlation = counters.next(row.process) if number is None else number
-        correlations.append(correlation)
-        key = (row.process, correlation)
-        if isinstance(row.launch, ApiCall):
-            calls.append(_complete(row.launch, main_thread(row.process), correlation))
-        elif row.launch is AUTO and correlation != NO_CORRELATION and key not in written:
-            first = usual.get(key)
-            usual[key] = row if first is None or row.start_ns < first.start_ns else first
-    calls.extend(_usual_calls(usual))
-    for call in api_calls:
-        number = call.correlation
-        process = process_of(DEFAULT_THREAD if call.thread is None else call.thread)
-        correlation = counters.next(process) if number is None else number
-        calls.append(_complete(call, DEFAULT_THREAD, correlation))
-    calls.sort(key=lambda call: (call.start_ns, call.end_ns))
+    asked = [_asked(row) for row in activities]
+    own = {
+        (row.process, number)
+        for row, number in zip(activities, asked, strict=True)
+        if number is not None and isinstance(row.launch, ApiCall)
+    }
+    written = own | {
+        (process_of(_thread(call)), call.correlation)
+        for call in api_calls
+        if call.correlation is not None
+    }
+    taken = {
+        (row.process, number)
+        for row, number in zip(activities, asked, strict=True)
+        if number is not None
+    }
+    counters = _Counters(taken | written)
+    correlations = [
+        counters.next(row.process) if number is None else number
+        for row, number in zip(activities, asked, strict=True)
+    ]
+    calls = [
+        *_own_calls(activities, correlations),
+        *_usual_calls(activities, correlations, written),
+        *_plain_calls(api_calls, counters),
+    ]
+    calls.sort(key=lambda each: (each.call.start_ns, each.call.end_ns))
     return Launched(tuple(correlations), tuple(calls))
 
 
-def _usual_calls(usual: dict[tuple[int, int], Activity]) -> Iterator[ApiCall]:
-    for (process, correlation), row in usual.items():
+def _own_calls(
+    activities: Sequence[Activity], correlations: Sequence[int]
+) -> Iterator[WrittenCall]:
+    for row, correlation in zip(activities, correlations, strict=True):
+        call = row.launch
+        if isinstance(call, ApiCall):
+            thread = main_thread(row.process) if call.thread is None else call.thread
+            yield WrittenCall(call, thread, correlation)
+
+
+def _usual_calls(
+    activities: Sequence[Activity], correlations: Sequence[int], written: set[tuple[int, int]]
+) -> Iterator[WrittenCall]:
+    """Give one call for the rows that share an id, by the earliest of them."""
+    first: dict[tuple[int, int], Activity] = {}
+    for row, correlation in zip(activities, correlations, strict=True):
+        key = (row.process, correlation)
+        if row.launch is AUTO and correlation != NO_CORRELATION and key not in written:
+            known = first.get(key)
+            if known is None or row.start_ns < known.start_ns:
+                first[key] = row
+    for (process, correlation), row in first.items():
         thread = main_thread(process) if row.thread is None else row.thread
-        yield _complete(row.usual_call(), thread, correlation)
+        yield WrittenCall(row.usual_call(), thread, correlation)
+
+
+def _plain_calls(api_calls: Sequence[ApiCall], counters: _Counters) -> Iterator[WrittenCall]:
+    for call in api_calls:
+        thread = _thread(call)
+        number = call.correlation
+        correlation = counters.next(process_of(thread)) if number is None else number
+        yield WrittenCall(call, thread, correlation)
 
 
 def _asked(row: Activity) -> int | None:
@@ -77,11 +118,5 @@ def _asked(row: Activity) -> int | None:
     return own if row.correlation is None else row.correlation
 
 
-def _key(call: ApiCall) -> tuple[int, int | None]:
-    return process_of(DEFAULT_THREAD if call.thread is None else call.thread), call.correlation
-
-
-def _complete(call: ApiCall, thread: int, correlation: int) -> ApiCall:
-    return replace(
-        call, thread=thread if call.thread is None else call.thread, correlation=correlation
-    )
+def _thread(call: ApiCall) -> int:
+    return DEFAULT_THREAD if call.thread is None else call.thread

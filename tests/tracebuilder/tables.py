@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tests.tracebuilder.enums import ENUMS
 from tests.tracebuilder.layout import Column, Table, in_version, table
 from tests.tracebuilder.versions import Schema
 
@@ -239,7 +240,7 @@ _TABLES: Final = (
     ),
 )
 
-TABLES: Final[dict[str, Table]] = {each.name: each for each in _TABLES}
+TABLES: Final[dict[str, Table]] = {each.name: each for each in (*_TABLES, *ENUMS)}
 
 
 def columns_in(schema: Schema) -> dict[str, tuple[Column, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 SyncKind = Literal["event_sync", "event_query", "stream_wait", "stream_sync", "device_sync"]
@@ -25,6 +26,7 @@ class Schema:
         return self.number >= parse_version(version)
 
 
+@cache
 def parse_version(text: str) -> tuple[int, int, int]:
     """Read a schema version such as "3.11.1"."""
     major, minor, micro = text.split(".")
