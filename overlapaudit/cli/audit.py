@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from overlapaudit.cli.arguments import Force, Rules, Traces
-from overlapaudit.cli.inputs import opened
+from overlapaudit.cli.inputs import input_files, opened
 from overlapaudit.cli.output import STDOUT, check_target, write
 
 
@@ -66,7 +66,7 @@ def command(
     judged_by = DEFAULT_POLICY if policy is None else load_policy(policy)
     judged_by = judged_by.narrowed(select or (), ignore or ())
     if json is not None:
-        check_target(json, traces, force=force)
+        check_target(json, input_files(traces), force=force)
     with opened(traces, rules) as several:
         result = audit(several, window=chosen, policy=judged_by)
     if json is not None:

@@ -34,6 +34,20 @@ def opened(paths: Sequence[Path], rules: Path | None) -> Iterator[list[Trace]]:
         ]
 
 
+def input_files(paths: Sequence[Path]) -> list[Path]:
+    """Give every file that is read for these paths.
+
+    Raises:
+        InputError: a path has no trace.
+    """
+    from overlapaudit.audit import find_traces
+
+    files: list[Path] = []
+    for trace in find_traces(paths):
+        files += trace.iterdir() if trace.is_dir() else [trace]
+    return files
+
+
 @contextmanager
 def _progress_line() -> Iterator[Callable[[str, int, int], None]]:
     """Show on a terminal's stderr how far the reading is, once it has taken a second."""

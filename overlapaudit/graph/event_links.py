@@ -161,7 +161,7 @@ def _by_event_order(waits: pl.DataFrame, records: pl.DataFrame, _: pl.DataFrame)
     )
 
 
-def _by_counter(waits: pl.DataFrame, _: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+def _by_counter(waits: pl.DataFrame, records: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     """Match record ids to record calls by a constant offset for each process."""
     numbered = (
         _record_calls(calls)
@@ -184,18 +184,26 @@ def _by_counter(waits: pl.DataFrame, _: pl.DataFrame, calls: pl.DataFrame) -> pl
         candidates.join(agreed, on="process")
         .with_columns((pl.col("event_sync") - pl.col("offset")).alias("number"))
         .join(numbered.select("process", "number", "record_call"), on=["process", "number"])
-        .with_columns(pl.lit(None, pl.Int64).alias("record_row"))
+        .pipe(_of_the_same_event, records)
         .select(_link(Method.COUNTER))
     )
 
 
-def _by_same_thread(waits: pl.DataFrame, _: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+def _by_same_thread(
+    waits: pl.DataFrame, records: pl.DataFrame, calls: pl.DataFrame
+) -> pl.DataFrame:
     joined = _latest_before(
         waits.drop_nulls(["thread", "at"]), _record_calls(calls), ["process", "thread"]
     )
-    return joined.with_columns(pl.lit(None, pl.Int64).alias("record_row")).select(
-        _link(Method.SAME_THREAD)
-    )
+    return joined.pipe(_of_the_same_event, records).select(_link(Method.SAME_THREAD))
+
+
+def _of_the_same_event(links: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
+    """Drop links to a call that is known to have recorded another event than was waited for."""
+    known = records.select("record_call", "record_row", recorded="event").drop_nulls("record_call")
+    return links.join(
+        known.unique("record_call", keep="first", maintain_order=True), on="record_call", how="left"
+    ).filter((pl.col("event") == pl.col("recorded")).fill_null(True))
 
 
 def _record_calls(calls: pl.DataFrame) -> pl.DataFrame:

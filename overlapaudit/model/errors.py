@@ -8,6 +8,10 @@ class OverlapAuditError(Exception):
 
     exit_code = 3
 
+    def __init__(self, message: str) -> None:
+        # What SQLite, polars or a file name brings in may have lines of its own.
+        super().__init__(" ".join(message.split()))
+
 
 class InputError(OverlapAuditError):
     """The input cannot be used."""

@@ -14,6 +14,9 @@ from overlapaudit.model.errors import InputError
 
 MAGIC = b"SQLite format 3\x00"
 
+# What sqlite3 raises on a damaged file: names and messages of its own it decodes strictly.
+UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
+
 
 def connect(path: Path, *, immutable: bool) -> sqlite3.Connection:
     """Open a database for reading only."""
@@ -88,7 +91,7 @@ def read_lock(path: Path) -> sqlite3.Connection | None:
     try:
         connection.execute("BEGIN")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.Error as error:
+    except UNREADABLE as error:
         connection.close()
         if "locked" in str(error) or "busy" in str(error):
             raise InputError(

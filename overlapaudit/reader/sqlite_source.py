@@ -41,7 +41,7 @@ class SqliteSource:
             self._tables = self._list_tables()
             if path.stat().st_size >= decode_from_bytes:
                 self._pages = PagedFile(path)
-        except sqlite3.Error as error:
+        except sqlite_guard.UNREADABLE as error:
             self.close()
             raise sqlite_guard.damaged(path, error) from error
         except UnusualFile:
@@ -68,7 +68,7 @@ class SqliteSource:
         spelled = present_columns(table, self._tables[name])
         try:
             frame = self._read(name, [c for c in table.columns if c.name in spelled], spelled)
-        except sqlite3.Error as error:
+        except sqlite_guard.UNREADABLE as error:
             raise sqlite_guard.damaged(self.path, error) from error
         return frame.select(
             pl.col(column.name)
@@ -96,7 +96,7 @@ class SqliteSource:
                 part = wanted[begin : begin + _STRINGS_AT_ONCE]
                 marks = ",".join("?" * len(part))
                 rows += self._connection.execute(f"{statement}({marks})", part).fetchall()
-        except sqlite3.Error as error:
+        except sqlite_guard.UNREADABLE as error:
             raise sqlite_guard.damaged(self.path, error) from error
         return _frame(rows, [Column("id"), Column("value", ColumnType.TEXT)])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.tracebuilder.calls import AUTO, NO_CORRELATION, ApiCall
 from tests.tracebuilder.content import Content
 from tests.tracebuilder.copies import Copy, Memset
+from tests.tracebuilder.directory import make_directory_export
 from tests.tracebuilder.host import (
     Diagnostic,
     GraphCreation,
@@ -22,6 +23,7 @@ from tests.tracebuilder.identity import (
     global_tid,
     graph_node_id,
     main_thread,
+    process_of,
 )
 from tests.tracebuilder.operations import Decompression, GraphLaunch, HostNode, Kernel
 from tests.tracebuilder.ranges import Range, mark, nvtx_category, nvtx_domain
@@ -76,8 +78,10 @@ __all__ = [
     "global_tid",
     "graph_node_id",
     "main_thread",
+    "make_directory_export",
     "make_trace",
     "mark",
     "nvtx_category",
     "nvtx_domain",
+    "process_of",
 ]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, repeat
 from typing import Final, TypedDict
 
 from tests.tracebuilder.calls import Activity, ApiCall
 from tests.tracebuilder.copies import Copy, Memset
+from tests.tracebuilder.enums import enum_tables
 from tests.tracebuilder.host import (
     Diagnostic,
     GraphCreation,
@@ -17,7 +18,6 @@ from tests.tracebuilder.host import (
     Overhead,
     ProfilerOverhead,
 )
-from tests.tracebuilder.enums import enum_tables
 from tests.tracebuilder.identity import Row, process_of
 from tests.tracebuilder.launches import launch
 from tests.tracebuilder.meta import (
@@ -29,6 +29,7 @@ from tests.tracebuilder.meta import (
 )
 from tests.tracebuilder.operations import Decompression, GraphLaunch, HostNode, Kernel
 from tests.tracebuilder.ranges import Range
+from tests.tracebuilder.tables import check_columns
 from tests.tracebuilder.target import (
     Context,
     CudaDevice,
@@ -50,8 +51,9 @@ class Content(TypedDict, total=False):
     """What make_trace takes; everything may be left out.
 
     Where None is allowed it stands for what follows from the rest (a process for each that occurs,
-    a context and a device for each that work ran in, the last end for the duration); an empty
-    sequence writes none.
+    a context and a device for each that work ran in, GPUs up to the last of them, the last end for
+    the duration); an empty sequence writes none. `raw_rows` adds rows to any table, after those of
+    the rest; strings may stand where a column holds their id.
     """
 
     kernels: Sequence[Kernel]
@@ -72,7 +74,7 @@ class Content(TypedDict, total=False):
     overheads: Sequence[Overhead]
     profiler_overheads: Sequence[ProfilerOverhead]
     diagnostics: Sequence[Diagnostic]
-    gpus: Sequence[Gpu]
+    gpus: Sequence[Gpu] | None
     cuda_devices: Sequence[CudaDevice] | None
     contexts: Sequence[Context] | None
     streams: Sequence[Stream]
@@ -94,11 +96,13 @@ def assemble(
     """Give the rows of each table, in the columns of all versions.
 
     Raises:
-        ValueError: correlation ids contradict each other.
+        ValueError: correlation ids contradict each other, or `raw_rows` has columns that no
+            version has.
     """
     tables = _activity_tables(schema, content)
     _add_host_tables(tables, schema, content)
     for name, rows in content.get("raw_rows", {}).items():
+        check_columns(name, chain.from_iterable(rows))
         tables.setdefault(name, []).extend(dict(row) for row in rows)
     _add_target_tables(tables, schema, content)
     _add_meta(tables, schema, content, lazy=lazy, kind=kind)
@@ -140,7 +144,8 @@ def _add_host_tables(tables: dict[str, list[Row]], schema: Schema, content: Cont
         creations = content.get("graph_creations", ())
         tables["CUDA_GRAPH_EVENTS"] = [creation.columns() for creation in creations]
     tables["NVTX_EVENTS"] = [
-        {**each.columns(), "eventId": number} for number, each in enumerate(content.get("ranges", ()))
+        {**each.columns(), "eventId": number}
+        for number, each in enumerate(content.get("ranges", ()))
     ]
     tables["CUDA_GPU_MEMORY_USAGE_EVENTS"] = [e.columns() for e in content.get("memory_events", ())]
     tables["CUPTI_ACTIVITY_KIND_OVERHEAD"] = [o.columns() for o in content.get("overheads", ())]
@@ -166,7 +171,9 @@ def _add_target_tables(tables: dict[str, list[Row]], schema: Schema, content: Co
     contexts = content.get("contexts")
     if contexts is None:
         contexts = [Context(context, device, process) for process, context, device in used]
-    gpus = content.get("gpus", (Gpu(),))
+    gpus = content.get("gpus")
+    if gpus is None:
+        gpus = [Gpu(number) for number in range(1 + max((key[2] for key in used), default=0))]
     devices = content.get("cuda_devices")
     if devices is None:
         ids = {gpu.id for gpu in gpus}
@@ -227,11 +234,8 @@ def _add_meta(
 
 
 def _last_end(tables: Mapping[str, Sequence[Row]]) -> int:
-    last = 0
-    for row in chain.from_iterable(tables.values()):
-        for column in ("end", "start", "timestamp"):
-            value = row.get(column)
-            if isinstance(value, int):
-                last = max(last, value)
-                break
-    return last
+    times = chain.from_iterable(
+        map(dict.get, chain.from_iterable(tables.values()), repeat(column))
+        for column in ("end", "start", "timestamp")
+    )
+    return max((time for time in times if isinstance(time, int)), default=0)

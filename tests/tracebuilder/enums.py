@@ -89,6 +89,20 @@ _ENUMS: Final[tuple[tuple[Table, dict[int, tuple[str, str]]], ...]] = (
         },
     ),
     (
+        table("ENUM_CUPTI_OVERHEAD_TYPE", _COLUMNS, since="3.24.0"),
+        {
+            0: ("OVERHEAD_UNDEFINED", "Undefined"),
+            1: ("OVERHEAD_UNKNOWN", "Unknown"),
+            2: ("OVERHEAD_DRIVER_COMPILER", "Driver JIT compiler (CUDA)"),
+            3: ("OVERHEAD_CUPTI_BUFFER_FLUSH", "Buffer flush (Profiler)"),
+            4: ("OVERHEAD_CUPTI_INSTRUMENTATION", "Instrumentation (Profiler)"),
+            5: ("OVERHEAD_CUPTI_RESOURCE", "Resource creation/destruction (Profiler)"),
+            6: ("OVERHEAD_RUNTIME_TRIGGERED_MODULE_LOADING", "Runtime module loading (CUDA)"),
+            7: ("OVERHEAD_LAZY_FUNCTION_LOADING", "Lazy function loading (CUDA)"),
+            8: ("OVERHEAD_COMMAND_BUFFER_FULL", "Command buffer full (CUDA)"),
+        },
+    ),
+    (
         table("ENUM_DIAGNOSTIC_SEVERITY_LEVEL", _COLUMNS, since="3.11.1"),
         {
             0: ("UnknownLevel", "Unknown"),
@@ -107,8 +121,7 @@ def enum_tables(schema: Schema) -> dict[str, list[Row]]:
     """Give the rows of the enum tables that a version has; 2022.2 has none."""
     return {
         each.name: [
-            {"id": number, "name": name, "label": label}
-            for number, (name, label) in labels.items()
+            {"id": number, "name": name, "label": label} for number, (name, label) in labels.items()
         ]
         for each, labels in _ENUMS
         if in_version(schema, each)

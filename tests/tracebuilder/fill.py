@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Final
 
 from tests.tracebuilder.identity import Row, Text, Value
 from tests.tracebuilder.layout import Column
-from tests.tracebuilder.tables import TABLES, columns_in
+from tests.tracebuilder.tables import TABLES, check_columns, columns_in
 from tests.tracebuilder.versions import Schema
 
 _STRINGS: Final = "StringIds"
@@ -70,7 +71,10 @@ def fill(
     Raises:
         ValueError: there is no such table or column in any version.
     """
-    _check_names(tables, omit_tables, omit_columns)
+    for name in omit_tables:
+        check_columns(name, ())
+    for name, column in omit_columns:
+        check_columns(name, (column,))
     strings = _Strings()
     filled: list[Filled] = []
     for name, columns in columns_in(schema).items():
@@ -78,13 +82,19 @@ def fill(
             continue
         rows = tables.get(name, ())
         if rows or not lazy:
-            kept = tuple(each for each in columns if (name, each.name) not in omit_columns)
+            kept = _without(name, columns, omit_columns)
             filled.append(_filled(name, kept, rows, strings))
     if _STRINGS in omit_tables:
         return filled
-    kept = tuple(each for each in TABLES[_STRINGS].columns if (_STRINGS, each.name) not in omit_columns)
+    kept = _without(_STRINGS, TABLES[_STRINGS].columns, omit_columns)
     rows = [*strings.rows(), *tables.get(_STRINGS, ())]
     return [_filled(_STRINGS, kept, rows, strings), *filled]
+
+
+def _without(
+    name: str, columns: tuple[Column, ...], omitted: Collection[tuple[str, str]]
+) -> tuple[Column, ...]:
+    return tuple(each for each in columns if (name, each.name) not in omitted)
 
 
 def _filled(
@@ -95,11 +105,13 @@ def _filled(
 
 def _values(column: Column, rows: Sequence[Row], strings: _Strings) -> list[Value]:
     name = column.name
-    values = [row.get(name) for row in rows]
+    values: list[Value] = list(map(dict.get, rows, repeat(name)))
     if name in _REFERENCES:
         values = strings.ids_of(values)
     if column.not_null and None in values:
-        values = [_default(column, at) if value is None else value for at, value in enumerate(values)]
+        values = [
+            _default(column, at) if value is None else value for at, value in enumerate(values)
+        ]
     return values
 
 
@@ -108,21 +120,3 @@ def _default(column: Column, row: int) -> Value:
     if column.type == "text":
         return ""
     return row if column.primary_key else 0
-
-
-def _check_names(
-    tables: Mapping[str, Sequence[Row]],
-    omit_tables: Collection[str],
-    omit_columns: Collection[tuple[str, str]],
-) -> None:
-    for name in (*tables, *omit_tables, *(table for table, _ in omit_columns)):
-        if name not in TABLES:
-            raise ValueError(f"no table {name!r} in any version")
-    known = {name: {each.name for each in table.columns} for name, table in TABLES.items()}
-    for table, column in omit_columns:
-        if column not in known[table]:
-            raise ValueError(f"no column {column!r} in {table}")
-    for name, rows in tables.items():
-        for row in rows:
-            if not row.keys() <= known[name]:
-                raise ValueError(f"no column {min(row.keys() - known[name])!r} in {name}")

@@ -66,15 +66,15 @@ GLOBAL_VID: Final = 1 << 48
 
 def check_span(start_ns: int, end_ns: int) -> None:
     """Refuse times that are no integers, or in the wrong order."""
-    for value in (start_ns, end_ns):
-        check_integer(value)
+    check_integer(start_ns)
+    check_integer(end_ns)
     if end_ns < start_ns:
         raise ValueError(f"ends at {end_ns} ns, before its start at {start_ns} ns")
 
 
 def check_integer(value: int) -> None:
     """Refuse what SQLite would store as something else than an integer of 64 bits."""
-    if not isinstance(value, int) or isinstance(value, bool):
+    if type(value) is not int:
         raise ValueError(f"{value!r} is no integer")
     if not -(1 << 63) <= value < 1 << 64:
         raise ValueError(f"{value} does not fit into 64 bits")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tests.tracebuilder.calls import AUTO, NO_CORRELATION, Activity, ApiCall
 from tests.tracebuilder.identity import DEFAULT_THREAD, main_thread, process_of
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenCall:
+class WrittenCall(NamedTuple):
     """An API call, with the thread and the correlation id that it gets."""
 
     call: ApiCall

@@ -9,6 +9,7 @@ from tests.tracebuilder.calls import Activity, ApiCall, ahead, timed
 from tests.tracebuilder.identity import Row, Text
 from tests.tracebuilder.versions import Schema
 
+
 @dataclass(frozen=True, slots=True)
 class Kernel(Activity):
     """A kernel, or one of the kernels of a graph traced by nodes.
@@ -39,17 +40,23 @@ class Kernel(Activity):
 
     def columns(self, schema: Schema, correlation: int) -> Row:
         """Give the row, in the columns of all versions."""
-        short = self.name if self.short_name is None else self.short_name
+        grid_x, grid_y, grid_z = self.grid
+        block_x, block_y, block_z = self.block
+        cluster_x, cluster_y, cluster_z = self.cluster
         return {
             **timed(self, schema, correlation),
             "demangledName": self.name,
-            "shortName": short,
+            "shortName": self.name if self.short_name is None else self.short_name,
             "mangledName": self.mangled_name,
             "launchType": 2 if self.cooperative else 1,
             "cacheConfig": 1,
             "registersPerThread": self.registers,
-            **dict(zip(("gridX", "gridY", "gridZ"), self.grid, strict=True)),
-            **dict(zip(("blockX", "blockY", "blockZ"), self.block, strict=True)),
+            "gridX": grid_x,
+            "gridY": grid_y,
+            "gridZ": grid_z,
+            "blockX": block_x,
+            "blockY": block_y,
+            "blockZ": block_z,
             "staticSharedMemory": self.static_shared,
             "dynamicSharedMemory": self.dynamic_shared,
             "localMemoryPerThread": 0,
@@ -58,7 +65,9 @@ class Kernel(Activity):
             "sharedMemoryExecuted": 32768,
             "graphNodeId": self.graph_node,
             "sharedMemoryLimitConfig": 0,
-            **dict(zip(("clusterX", "clusterY", "clusterZ"), self.cluster, strict=True)),
+            "clusterX": cluster_x,
+            "clusterY": cluster_y,
+            "clusterZ": cluster_z,
             "clusterSchedulingPolicy": 0,
             "maxPotentialClusterSize": 0,
             "maxActiveClusters": 0,

@@ -80,13 +80,12 @@ def _write(database: sqlite3.Connection, table: Filled) -> None:
     places: list[str] = []
     bound: list[list[Value]] = []
     for column, values in zip(table.columns, table.values, strict=True):
-        stored = _stored(column, values)
-        constant = _constant(stored)
+        constant = _constant(values)
         places.append(constant or _place(column))
         if constant is None:
-            bound.append(stored)
+            bound.append(_stored(column, values))
     if not bound:
-        bound, places[0] = [table.values[0]], "?"
+        bound, places[0] = [_stored(table.columns[0], table.values[0])], "?"
     rows: Iterable[tuple[Value, ...]] = zip(*bound, strict=True)
     database.executemany(f'INSERT INTO "{table.name}" VALUES ({", ".join(places)})', rows)
 
@@ -99,7 +98,7 @@ def _place(column: Column) -> str:
 def _constant(values: list[Value]) -> str | None:
     """Give what to write instead of a value that all rows share: much is the same throughout."""
     first = values[0]
-    if first is not None and type(first) is not int:
+    if first is not None and (type(first) is not int or abs(first) >= _SIGNED_END):
         return None
     if values.count(first) < len(values):
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from tests.tracebuilder.enums import ENUMS
@@ -250,3 +251,16 @@ def columns_in(schema: Schema) -> dict[str, tuple[Column, ...]]:
         for each in TABLES.values()
         if in_version(schema, each)
     }
+
+
+def check_columns(name: str, columns: Iterable[str]) -> None:
+    """Refuse the name of a table or a column that no version has.
+
+    Raises:
+        ValueError: there is no such table or column.
+    """
+    if name not in TABLES:
+        raise ValueError(f"no table {name!r} in any version")
+    unknown = set(columns) - {each.name for each in TABLES[name].columns}
+    if unknown:
+        raise ValueError(f"no column {min(unknown)!r} in {name}")

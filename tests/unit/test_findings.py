@@ -1,0 +1,287 @@
+"""Findings about the trace itself: each fires where it should, and nowhere else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import overlapaudit as oa
+from overlapaudit.rules.catalogue import RULES, page
+from overlapaudit.rules.policy import DEFAULT_POLICY, load_policy
+from tests.support import audit_file, audit_of, codes, finding
+from tests.tracebuilder import (
+    ApiCall,
+    EventRecord,
+    GraphLaunch,
+    Kernel,
+    MemoryEvent,
+    ProfilerOverhead,
+    Sync,
+    global_pid,
+    main_thread,
+    make_trace,
+)
+
+GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64"
+OTHER = global_pid(77)
+
+
+def kernels(count: int = 1, **kwargs: Any) -> list[Kernel]:
+    return [Kernel(10_000 * n, 10_000 * n + 5_000, GEMM, **kwargs) for n in range(1, count + 1)]
+
+
+def test_a_clean_trace_has_no_finding() -> None:
+    assert codes(audit_of(kernels=kernels(100))) == []
+
+
+def test_oa001_no_gpu_work() -> None:
+    found = finding(audit_of(api_calls=[ApiCall("cudaLaunchKernel_v7000", 0, 1)]), "OA001")
+    assert found["severity"] == "error"
+    assert found["evidence"] == {"gpu_tables": [], "api_calls": 1, "launches": 1}
+    empty = finding(audit_of(lazy=False), "OA001")
+    assert empty["evidence"]["gpu_tables"] == ["graph", "kernel", "memcpy", "memset"]
+
+
+def test_oa002_opaque_graphs() -> None:
+    document = audit_of(kernels=kernels(), graph_launches=[GraphLaunch(20_000, 80_000)])
+    found = finding(document, "OA002")
+    assert found["severity"] == "warning"
+    assert found["evidence"] == {"opaque_ns": 60_000, "window_ns": 70_000, "replays": 1}
+    assert found["where"]["device"] == 0
+    assert (found["where"]["start_ns"], found["where"]["end_ns"]) == (10_000, 80_000)
+
+
+def test_oa002_a_little_opaque_time_is_information() -> None:
+    document = audit_of(
+        kernels=[Kernel(10_000, 10_000_000, GEMM)], graph_launches=[GraphLaunch(20_000, 21_000)]
+    )
+    assert finding(document, "OA002")["severity"] == "info"
+
+
+def test_oa002_graph_launches_without_rows() -> None:
+    document = audit_of(
+        schema="2023.4", kernels=kernels(), graph_launches=[GraphLaunch(20_000, 80_000)] * 3
+    )
+    found = finding(document, "OA002")
+    assert found["severity"] == "warning"
+    assert found["evidence"]["graph_launches_without_gpu_rows"] == 3
+
+
+def test_oa002_some_lost_graph_rows_are_information() -> None:
+    document = audit_of(
+        kernels=kernels(graph_node=1),
+        api_calls=[ApiCall("cudaGraphLaunch_v10000", 11_000, 12_000)],
+    )
+    assert finding(document, "OA002")["severity"] == "info"
+    assert document["devices"][0]["idle_ns"] is not None
+
+
+@pytest.mark.parametrize(("unresolved", "severity"), [(1, "info"), (2, "warning")])
+def test_oa003_unresolved_waits(unresolved: int, severity: str) -> None:
+    resolved = [Sync(10 * n, 10 * n + 1, "stream_wait", event_id=1) for n in range(1, 39)]
+    lost = [Sync(500, 501, "stream_wait", event_id=2)] * unresolved
+    document = audit_of(
+        kernels=kernels(), event_records=[EventRecord(0, 1, event_id=1)], syncs=resolved + lost
+    )
+    # 1 of 39 and 2 of 40 waits: below and at 5 per cent. That the thread recorded another event
+    # before is no answer.
+    found = finding(document, "OA003")
+    assert found["severity"] == severity
+    assert found["evidence"]["unresolved"] == unresolved
+
+
+def test_oa003_is_silent_where_all_are_exact() -> None:
+    document = audit_of(
+        kernels=kernels(),
+        event_records=[EventRecord(0, 1, event_id=1)],
+        syncs=[Sync(10, 11, "stream_wait", event_id=1)],
+    )
+    assert codes(document) == []
+
+
+@pytest.mark.parametrize(("early", "severity"), [(1, "warning"), (2, "error")])
+def test_oa004_clock_violation(early: int, severity: str) -> None:
+    late = ApiCall("cudaLaunchKernel_v7000", 5_000_000, 5_000_001)
+    bad = [Kernel(2_000_000 + n, 2_100_000, GEMM, launch=late) for n in range(early)]
+    found = finding(audit_of(kernels=kernels(198) + bad), "OA004")
+    assert found["severity"] == severity
+    assert found["evidence"]["operations_before_their_launch"] == early
+
+
+@pytest.mark.parametrize(("orphans", "severity"), [(5, "info"), (6, "warning")])
+def test_oa005_truncated(orphans: int, severity: str) -> None:
+    without = [Kernel(n, n + 1, GEMM, launch=None) for n in range(orphans)]
+    found = finding(audit_of(kernels=kernels(114) + without), "OA005")
+    # 5 of 119 and 6 of 120: below and at 5 per cent.
+    assert found["severity"] == severity
+    assert found["confidence"] == "inferred"
+    assert found["evidence"]["operations_without_launch"] == orphans
+
+
+def test_oa005_work_that_came_after_the_end() -> None:
+    document = audit_of(
+        kernels=kernels(), api_calls=[ApiCall("cudaLaunchKernel_v7000", 90_000, 91_000)]
+    )
+    found = finding(document, "OA005")
+    assert found["severity"] == "info"
+    assert found["evidence"]["launches_whose_work_came_after_the_end"] == 1
+
+
+def test_oa006_perturbing_settings() -> None:
+    document = audit_of(kernels=kernels(), memory_events=[MemoryEvent(5)])
+    found = finding(document, "OA006")
+    assert (found["severity"], found["evidence"]["settings"]) == ("warning", ["cuda-memory-usage"])
+
+
+@pytest.mark.parametrize(("until", "codes_found"), [(10_099, []), (10_100, ["OA006"])])
+def test_oa006_time_in_the_profiler(until: int, codes_found: list[str]) -> None:
+    document = audit_of(
+        kernels=[Kernel(10_000, 30_000, GEMM)],
+        # Two rows at once are one stretch of time, and what lies outside the window is none.
+        profiler_overheads=[
+            ProfilerOverhead(5_000, until),
+            ProfilerOverhead(10_050, until),
+            ProfilerOverhead(40_000, 90_000),
+        ],
+    )
+    assert codes(document) == codes_found
+
+
+def test_oa007_a_process_whose_work_is_missing() -> None:
+    launches = [ApiCall("cudaLaunchKernel_v7000", 0, 1, main_thread(OTHER))]
+    found = finding(audit_of(kernels=kernels(), api_calls=launches), "OA007")
+    assert (found["severity"], found["confidence"]) == ("warning", "proven")
+    assert found["where"]["process"] == OTHER
+
+
+def test_oa007_a_process_that_only_asks() -> None:
+    asks = [ApiCall("cudaGetDeviceCount_v3020", 0, 1, main_thread(OTHER))]
+    found = finding(audit_of(kernels=kernels(), api_calls=asks), "OA007")
+    assert (found["severity"], found["confidence"]) == ("info", "possible")
+
+
+@pytest.mark.parametrize(("unknown_ns", "severity"), [(49, "info"), (50, "warning")])
+def test_oa008_unclassified_kernels(unknown_ns: int, severity: str) -> None:
+    document = audit_of(
+        kernels=[
+            Kernel(10_000, 11_000 - unknown_ns, GEMM),
+            Kernel(11_000 - unknown_ns, 11_000, "frobnicate<int>(float*)"),
+        ]
+    )
+    found = finding(document, "OA008")
+    assert found["severity"] == severity
+    assert found["evidence"]["unclassified_ns"] == unknown_ns
+    assert found["evidence"]["kernel_ns"] == 1_000
+    assert found["evidence"]["longest"] == ["frobnicate<int>(float*)"]
+    assert document["devices"][0]["unclassified_ns"] == unknown_ns
+
+
+def test_user_rules_go_first(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.json"
+    rules.write_text('{"rules": [["comm.mine", "frobnicate"], ["mine", "^sm90_xmma"]]}')
+    names = ["frobnicate<int>", GEMM]
+    path = make_trace(
+        tmp_path / "t.sqlite",
+        kernels=[Kernel(9_000 * n, 9_000 * n + 10, name) for n, name in enumerate(names, 1)],
+    )
+    with oa.open_trace(path, rules=rules) as trace:
+        assert trace.operations["class"].to_list() == ["comm.mine", "mine"]
+        assert trace.operations["lane"].to_list() == ["comm", "compute"]
+    assert codes(audit_file(path)) == ["OA008"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "not JSON"),
+        ("[]", "expected"),
+        ('{"rules": [["comm", "("]]}', "rule 1 (comm) has a broken pattern"),
+        ('{"rules": [["a b", "x"]]}', "rule 1 must be a class"),
+        ('{"rules": [["gemm", "x"], ["gemm"]]}', "rule 2 must be a class"),
+    ],
+)
+def test_broken_rules_are_refused(tmp_path: Path, text: str, said: str) -> None:
+    rules = tmp_path / "rules.json"
+    rules.write_text(text)
+    path = make_trace(tmp_path / "t.sqlite", kernels=kernels())
+    with pytest.raises(oa.UsageError) as refused:
+        oa.open_trace(path, rules=rules)
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_findings_come_heaviest_first() -> None:
+    document = audit_of(
+        kernels=[Kernel(10_000, 11_000, "frobnicate"), *kernels(3, launch=None)],
+        profiler_overheads=[ProfilerOverhead(10_000, 20_000)],
+        memory_events=[MemoryEvent(5)],
+    )
+    assert codes(document) == ["OA005", "OA006", "OA008", "OA006"]
+    severities = [one["severity"] for one in document["findings"]]
+    assert severities == ["warning", "warning", "warning", "info"]
+
+
+TWO = {"kernels": [Kernel(10_000, 11_000, "frobnicate")], "memory_events": [MemoryEvent(5)]}
+
+
+@pytest.mark.parametrize(
+    ("select", "ignore", "left"),
+    [
+        ((), (), ["OA006", "OA008"]),
+        (("OA008",), (), ["OA008"]),
+        (("oa0",), (), ["OA006", "OA008"]),
+        ((), ("OA006,OA001",), ["OA008"]),
+        ((), ("OA0",), []),
+        (("OA006",), ("OA0",), ["OA006"]),  # the longer pattern wins
+        (("OA0",), ("OA006",), ["OA008"]),
+        (("OA006",), ("OA006",), []),
+    ],
+)
+def test_select_and_ignore(
+    select: tuple[str, ...], ignore: tuple[str, ...], left: list[str]
+) -> None:
+    policy = DEFAULT_POLICY.narrowed(select, ignore)
+    assert codes(audit_of(policy=policy, **TWO)) == left
+
+
+def test_policy_file(tmp_path: Path) -> None:
+    file = tmp_path / "policy.toml"
+    file.write_text('ignore = ["OA006"]\n[thresholds.OA008]\nwarning_share = 1.0\n')
+    policy = load_policy(file)
+    content = {**TWO, "kernels": [*TWO["kernels"], *kernels(2)]}
+    document = audit_of(policy=policy, **content)
+    assert [(f["code"], f["severity"]) for f in document["findings"]] == [("OA008", "info")]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("select = 3", "select must be a list of codes"),
+        ('select = ["OA777"]', "'OA777' fits no finding code"),
+        ('selct = ["OA001"]', "unknown key 'selct'"),
+        ("= 3", "not TOML"),
+        ("[thresholds.OA777]\nx = 1", "thresholds.OA777: no such finding code"),
+        ("[thresholds.OA001]\nx = 1", "OA001 has no thresholds"),
+        ("[thresholds.OA008]\nwarning_share = 3", "must be a share from 0 to 1"),
+        ("[thresholds.OA008]\nwarning_share = nan", "must be a share from 0 to 1"),
+        ("[thresholds.OA008]\nwarning_share = true", "must be a share from 0 to 1"),
+    ],
+)
+def test_broken_policies_are_refused(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "policy.toml"
+    file.write_text(text)
+    with pytest.raises(oa.UsageError) as refused:
+        load_policy(file)
+    assert said in str(refused.value)
+
+
+def test_every_code_has_a_page_that_names_its_thresholds() -> None:
+    for code, rule in RULES.items():
+        text = page(code)
+        assert text.startswith(f"# {code} {rule.slug}\n")
+        assert max(map(len, text.splitlines())) <= 160
+        for name, threshold in rule.thresholds.items():
+            assert f"`{name}` (default {threshold.default:g})" in text
+        assert ("## Policy" in text) is bool(rule.thresholds)
