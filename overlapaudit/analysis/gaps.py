@@ -61,6 +61,10 @@ def _gpu_work(recording: Recording) -> Iterator[NotRecorded]:
         yield NotRecorded(
             "kernels", "no kernel table: none ran, or kernels were not traced", "--trace=cuda"
         )
+    for column in sorted(recording.columns_missing):
+        yield NotRecorded(
+            "devices", f"the export has no column {column}", "a complete export of the report"
+        )
 
 
 def _graphs(recording: Recording, coverage: TraceCoverage) -> Iterator[NotRecorded]:

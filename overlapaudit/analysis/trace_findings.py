@@ -244,9 +244,10 @@ def _profiler_overhead(subject: Subject, policy: Policy) -> Iterator[Finding]:
 
 
 def _processes_without_work(subject: Subject, _: Policy) -> Iterator[Finding]:
-    if subject.trace.operations.is_empty():
-        return  # OA001 says it
-    working = subject.trace.operations["process"].unique()
+    processes = subject.trace.operations["process"]
+    if processes.is_empty() or processes.null_count():
+        return  # OA001 says it, or nobody knows whose the rest is
+    working = processes.unique()
     launching = pl.col("kind").is_in(LAUNCHING_KINDS) & (pl.col("returned").fill_null(0) == 0)
     silent = (
         subject.trace.api_calls.filter(~pl.col("process").is_in(working.implode()))

@@ -31,7 +31,7 @@ class Recording:
     Attributes:
         operations: the kinds of GPU operation that the export has a table for.
         tables: the tables of the model that the export has, rows or not.
-        columns_missing: facts that this export's version cannot hold, by name.
+        columns_missing: TABLE.column of GPU work that every version has and this export lacks.
         collector_version: the nsys that recorded.
         driver_version: the NVIDIA driver.
         cuda_version: what the driver supports, "12.2".

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import polars as pl
 
 from overlapaudit.model.errors import InputError
 from overlapaudit.model.progress import Progress, silent
+from overlapaudit.reader import invalid_text
 from overlapaudit.reader.schema import Column, ColumnType, Table, physical_name, present_columns
 from overlapaudit.reader.sqlite_source import DTYPES
+
+T = TypeVar("T")
 
 SUFFIXES = (".parquet", ".arrow")
 
@@ -21,7 +26,7 @@ class DirectorySource:
         self.path = path
         self._progress = progress
         self._files = {file.stem: file for file in table_files(path)}
-        self._columns = {name: list(self._schema(file)) for name, file in self._files.items()}
+        self._columns = {name: self._column_names(file) for name, file in self._files.items()}
 
     @property
     def columns_of(self) -> dict[str, list[str]]:
@@ -55,20 +60,36 @@ class DirectorySource:
     def close(self) -> None:
         """Do nothing: no file stays open."""
 
-    def _schema(self, file: Path) -> pl.Schema:
-        try:
+    def _column_names(self, file: Path) -> list[str]:
+        def read() -> list[str]:
             if file.suffix == ".parquet":
-                return pl.Schema(pl.read_parquet_schema(file))
-            return pl.read_ipc_stream(file, n_rows=0).schema
-        except _UNREADABLE as error:
-            raise self._damaged(file, error) from error
+                return list(pl.read_parquet_schema(file))
+            return pl.read_ipc_stream(file, n_rows=0).columns
+
+        return self._read(file, read, lambda: invalid_text.column_names(file))
 
     def _load(self, file: Path, columns: list[str]) -> pl.DataFrame:
-        try:
+        def read() -> pl.DataFrame:
             if file.suffix == ".parquet":
                 return pl.read_parquet(file, columns=columns)
             return pl.read_ipc_stream(file, columns=columns)
+
+        return self._read(file, read, lambda: invalid_text.read(file, columns))
+
+    def _read(self, file: Path, read: Callable[[], T], read_invalid: Callable[[], T]) -> T:
+        try:
+            return read()
         except _UNREADABLE as error:
+            if not _is_about_text(error):
+                raise self._damaged(file, error) from error
+            if not invalid_text.can_read():
+                raise InputError(
+                    f"{self.path.name}/{file.name}: holds text that is not UTF-8; install pyarrow "
+                    "to read it, or export to SQLite"
+                ) from error
+        try:
+            return read_invalid()
+        except (*_UNREADABLE, KeyError) as error:
             raise self._damaged(file, error) from error
 
     def _damaged(self, file: Path, error: BaseException) -> InputError:
@@ -90,6 +111,11 @@ def _as_column(expression: pl.Expr, column: Column, actual: pl.DataType) -> pl.E
     if column.type is ColumnType.REAL:
         return expression.cast(wanted, strict=False).fill_nan(None).alias(column.name)
     return expression.cast(wanted, strict=False).alias(column.name)
+
+
+def _is_about_text(error: BaseException) -> bool:
+    said = str(error).lower()
+    return "utf-8" in said or "utf8" in said
 
 
 # polars raises a PanicException, which is no Exception, on some damaged files.

@@ -114,17 +114,13 @@ def recording(source: Tables, facts: ExportFacts) -> Recording:
 
 
 def _columns_missing(source: Tables) -> frozenset[str]:
-    """Name the facts that the tables which are there have no column for."""
-    wanted = {
-        "graph node of a kernel": (schema.KERNEL, "graphNodeId"),
-        "record of a wait": (schema.SYNCHRONIZATION, "eventSyncId"),
-        "completion of an event": (schema.CUDA_EVENT, "timestamp"),
-    }
+    """Name the columns without which rows of GPU work say nothing, where a table lacks them."""
     return frozenset(
-        fact
-        for fact, (table, column) in wanted.items()
+        f"{name}.{column}"
+        for table in schema.GPU_WORK
         if (name := schema.physical_name(table, source.columns_of)) is not None
-        and column.lower() not in {c.lower() for c in source.columns_of[name]}
+        for column in schema.ESSENTIAL
+        if column not in schema.present_columns(table, source.columns_of[name])
     )
 
 

@@ -153,6 +153,8 @@ MPI_RANK = Table(("MPI_RANKS",), _ints("globalTid rank"))
 CALLCHAIN = Table(("CUDA_CALLCHAINS",), _ints("id"))
 
 GPU_WORK = (KERNEL, MEMCPY, MEMSET, GRAPH_TRACE, DECOMPRESS)
+# What every version has in every table of GPU work, and no audit can do without.
+ESSENTIAL = ("start", "end", "deviceId", "globalPid")
 # A file that holds none of these is no export at all.
 _SIGNS_OF_AN_EXPORT = (*GPU_WORK, RUNTIME, STRINGS, NVTX, EXPORT_SETTINGS, SESSION, PROCESS, GPU)
 

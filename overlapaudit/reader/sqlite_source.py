@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -84,7 +83,7 @@ class SqliteSource:
             InputError: the table is damaged.
         """
         name = physical_name(table, self._tables)
-        if name is None:
+        if name is None or len(present_columns(table, self._tables[name])) < len(table.columns):
             return None
         if len(ids) > 20_000:
             return self.read(table)

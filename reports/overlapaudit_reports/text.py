@@ -97,11 +97,13 @@ def _device(device: Device, terminal: Terminal) -> Iterator[str]:
     name = printable(device.name) if device.name else "GPU not named"
     head = f"rank {device.rank} · device {device.device} · pid {_pid(device.process)}"
     yield terminal.styled(_fit(f"{head} · {name}", terminal), "1")
-    yield (
-        f"  window {unit.text(device.window_ns)} {unit.name}   "
-        f"busy {unit.text(device.busy_ns)} ({share(device.busy_ns, device.window_ns)})   "
-        f"idle {unit.text(device.idle_ns)} ({share(device.idle_ns, device.window_ns)})"
-    )
+    facts = [
+        f"window {unit.text(device.window_ns)} {unit.name}",
+        f"busy {unit.text(device.busy_ns)} ({share(device.busy_ns, device.window_ns)})",
+        f"idle {unit.text(device.idle_ns)} ({share(device.idle_ns, device.window_ns)})",
+    ]
+    together = "  " + "   ".join(facts)
+    yield from [together] if len(together) <= terminal.width else (f"  {one}" for one in facts)
     yield ""
     yield f"  {'lane':<12}{unit.name:>14}{'of window':>12}{'alone ' + unit.name:>14}"
     yield from _lane_rows(device, unit, terminal)

@@ -175,8 +175,9 @@ def test_explain_and_rules(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["audit"], ["audit", "x", "--format", "xml"], ["bogus"], ["--bogus"], ["audit", "--window"]]
-)  # fmt: skip
+    "arguments",
+    [["audit"], ["audit", "x", "--format", "xml"], ["bogus"], ["--bogus"], ["audit", "--window"]],
+)
 def test_usage_errors_are_one_line(run: Run, arguments: list[str]) -> None:
     refused = run(*arguments)
     assert refused.status == 2
@@ -230,7 +231,8 @@ def test_output_in_a_narrow_character_set(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_leaves_early(trace: Path) -> None:
-    program = f"{sys.executable} -m overlapaudit audit {trace} --json - | head -c 5; echo ${{PIPESTATUS[0]}}"
+    command = f"{sys.executable} -m overlapaudit audit {trace} --json -"
+    program = f"{command} | head -c 5; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
     assert done.stderr == ""
     assert done.stdout.endswith("0\n")

@@ -8,7 +8,6 @@ import pytest
 
 from tests.support import audit_of
 from tests.tracebuilder import (
-    DEFAULT_PROCESS,
     ApiCall,
     EventRecord,
     GraphLaunch,
@@ -90,9 +89,7 @@ def test_launches_are_unknown_without_api_calls() -> None:
 def test_clock_violations(start_ns: int, violations: int) -> None:
     # Up to a microsecond is the clocks' own error.
     found = coverage(
-        kernels=[
-            Kernel(start_ns, 20_000, launch=ApiCall("cudaLaunchKernel_v7000", 10_000, 11_000))
-        ]
+        kernels=[Kernel(start_ns, 20_000, launch=ApiCall("cudaLaunchKernel_v7000", 10_000, 11_000))]
     )
     assert found["clock_violations"] == violations
 
@@ -216,4 +213,3 @@ def test_coverage_of_several_processes_is_added_up() -> None:
         ]
     )
     assert (found["operations"], found["operations_with_launch"]) == (2, 1)
-    assert DEFAULT_PROCESS != global_pid(77)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -38,7 +40,7 @@ def assert_is(result: IntervalSet, expected: set[int]) -> None:
     assert result.length_ns == len(expected)
     assert all(start < end for start, end in pairs)
     # Normal: sorted, and a gap of at least one ns between members.
-    assert all(one[1] < other[0] for one, other in zip(pairs, pairs[1:], strict=False))
+    assert all(one[1] < other[0] for one, other in pairwise(pairs))
     assert result.start.dtype == result.end.dtype == np.int64
 
 

@@ -211,7 +211,9 @@ def test_each_process_has_its_own_devices_and_streams() -> None:
         ("120ns..150ns", (30, 15, {"compute": 15}, {})),
     ],
 )
-def test_windows_clip(window: str, expected: tuple[int, int, dict[str, int], dict[str, int]]) -> None:
+def test_windows_clip(
+    window: str, expected: tuple[int, int, dict[str, int], dict[str, int]]
+) -> None:
     device = only_device(
         audit_of(
             window=window,
@@ -246,5 +248,3 @@ def test_coverage_and_opaque_time_are_of_the_whole_trace() -> None:
     assert only_device(document)["lanes"]["graph"] == 5
     assert document["coverage"]["opaque_graph_ns"] == 80
     assert document["coverage"]["operations"] == 2
-
-

@@ -268,7 +268,9 @@ def test_metrics_have_names_and_no_wrapped_values(opened: Opened) -> None:
 
 
 def test_memory_events(opened: Opened) -> None:
-    trace = opened(memory_events=[MemoryEvent(5, "alloc", 64, 0x10), MemoryEvent(9, "free", 64, 0x10)])
+    trace = opened(
+        memory_events=[MemoryEvent(5, "alloc", 64, 0x10), MemoryEvent(9, "free", 64, 0x10)]
+    )
     rows = trace.memory_events.select("process", "time_ns", "bytes", "address", "frees").rows()
     assert rows == [
         (DEFAULT_PROCESS, 5, 64, 16, False),

@@ -220,7 +220,7 @@ def test_every_schema_holds_everything(tmp_path: Path, schema: str, lazy: bool) 
     assert query(file, "PRAGMA integrity_check") == [("ok",)]
     assert query(file, f"SELECT count(*) FROM {KERNEL}") == [(4,)]
     meta = "META_DATA_EXPORT" if SCHEMAS[schema].at_least("3.7.2") else "EXPORT_META_DATA"
-    settings = dict(query(file, f"SELECT name, value FROM {meta}"))
+    settings: dict[str, str] = dict(query(file, f"SELECT name, value FROM {meta}"))
     assert settings["EXPORT_PRODUCT_VERSION"] == SCHEMAS[schema].exporter
     assert settings["EXPORT_SCHEMA_VERSION"] == SCHEMAS[schema].text
     assert settings["DERIVED_BY"] == "a trimming tool"
@@ -399,7 +399,7 @@ def test_export_parameters_are_spelled_as_in_the_version(
     tmp_path: Path, schema: str, output: str
 ) -> None:
     file = make_trace(tmp_path / "x.sqlite", schema=schema, lazy=False)
-    settings = dict(query(file, "SELECT name, value FROM META_DATA_EXPORT"))
+    settings: dict[str, str] = dict(query(file, "SELECT name, value FROM META_DATA_EXPORT"))
     assert f"EXPORT_PARAM_{output}_FILE" in settings
     assert settings["EXPORT_PARAM_LAZY"] == "false"
 

@@ -1,0 +1,1 @@
+"""Tests on real traces, and against a real nsys."""
