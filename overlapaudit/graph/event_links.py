@@ -58,79 +58,92 @@ LINKS = {
 
 def resolve_waits(trace: Trace) -> pl.DataFrame:
     """Give one row for each wait on an event (stream waits and host waits), columns LINKS."""
-    calls = _calls(trace)
-    waits = _waits_on_events(trace, calls)
-    records = _records(trace, calls)
+    waits = _waits_on_events(trace)
+    records, calls = _records(trace), _record_calls(trace)
     found: list[pl.DataFrame] = []
+    left = waits
     for method in (_by_record_id, _by_event_order, _by_counter, _by_same_thread):
-        links = method(waits, records, calls)
+        if left.is_empty():
+            break
+        links = method(left, records, calls)
         found.append(links)
-        waits = waits.join(links, on="wait", how="anti")
-    unresolved = waits.select(
+        left = left.join(links, on="wait", how="anti")
+    unresolved = left.select(
         "wait",
         record_row=pl.lit(None, pl.Int64),
         record_call=pl.lit(None, pl.Int64),
         method=pl.lit(None, _METHOD),
     )
     links = pl.concat([*found, unresolved])
-    return (
-        _waits_on_events(trace, calls)
-        .join(links, on="wait", how="left", maintain_order="left")
-        .select([pl.col(name).cast(dtype) for name, dtype in LINKS.items()])
+    return waits.join(links, on="wait", how="left", maintain_order="left").select(
+        [pl.col(name).cast(dtype) for name, dtype in LINKS.items()]
     )
 
 
-def _calls(trace: Trace) -> pl.DataFrame:
-    return trace.api_calls.select(
-        "kind", "process", "thread", "start_ns", "end_ns", succeeded=pl.col("returned") == 0
-    ).with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("call"))
-
-
-def _waits_on_events(trace: Trace, calls: pl.DataFrame) -> pl.DataFrame:
+def _waits_on_events(trace: Trace) -> pl.DataFrame:
     """Number the waits: rows of the wait table, then calls that have no such row."""
-    rows = (
-        trace.waits.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("wait_row"))
-        .filter(pl.col("kind").is_in(_WAITS_ON_EVENT))
-        .join(
-            calls.select("call", "thread", call_start="start_ns"),
-            left_on="api_row",
-            right_on="call",
-            how="left",
-            maintain_order="left",
+    calls = trace.api_calls
+    rows = trace.waits.with_columns(
+        pl.int_range(pl.len(), dtype=pl.Int64).alias("wait_row")
+    ).filter(pl.col("kind").is_in(_WAITS_ON_EVENT))
+    rows = rows.select(
+        "kind", "process", "event", "event_sync", "wait_row",
+        calls["thread"].gather(rows["api_row"]).alias("thread"),
+        pl.col("api_row").alias("wait_call"),
+        pl.coalesce(calls["start_ns"].gather(rows["api_row"]), "start_ns").alias("at"),
+    )  # fmt: skip
+    has_row = pl.repeat(False, calls.height, dtype=pl.Boolean, eager=True)
+    known = rows["wait_call"].drop_nulls()
+    has_row = has_row.scatter(known, True) if len(known) else has_row
+    bare = (
+        calls.select(
+            "kind", "process", "thread", "start_ns", "returned",
+            pl.int_range(pl.len(), dtype=pl.Int64).alias("call"),
+        )
+        .filter(
+            pl.col("kind").is_in(_WAITS_ON_EVENT) & (pl.col("returned") == 0) & ~has_row
         )
         .select(
-            "kind", "process", "event", "event_sync", "wait_row", "thread",
-            wait_call="api_row",
-            at=pl.coalesce("call_start", "start_ns"),
+            pl.col("kind").cast(pl.String).cast(enum_of(WaitKind)),
+            "process",
+            event=pl.lit(None, pl.Int64),
+            event_sync=pl.lit(None, pl.Int64),
+            wait_row=pl.lit(None, pl.Int64),
+            thread="thread",
+            wait_call="call",
+            at="start_ns",
         )
     )  # fmt: skip
-    bare = calls.filter(pl.col("kind").is_in(_WAITS_ON_EVENT) & pl.col("succeeded")).join(
-        rows.select(call="wait_call").drop_nulls(), on="call", how="anti", maintain_order="left"
-    )
-    bare = bare.select(
-        pl.col("kind").cast(pl.String).cast(enum_of(WaitKind)),
-        "process",
-        event=pl.lit(None, pl.Int64),
-        event_sync=pl.lit(None, pl.Int64),
-        wait_row=pl.lit(None, pl.Int64),
-        thread="thread",
-        wait_call="call",
-        at="start_ns",
-    )
     return pl.concat([rows, bare]).with_columns(
         pl.int_range(pl.len(), dtype=pl.Int64).alias("wait")
     )
 
 
-def _records(trace: Trace, calls: pl.DataFrame) -> pl.DataFrame:
-    return trace.event_records.select(
-        "process", "event", "event_sync", record_call="api_row",
-        record_row=pl.int_range(pl.len(), dtype=pl.Int64),
-    ).join(
-        calls.select(record_call="call", at="start_ns", done="end_ns"),
-        on="record_call",
-        how="left",
-        maintain_order="left",
+def _records(trace: Trace) -> pl.DataFrame:
+    """Give the rows of the record table, with when their calls began and ended."""
+    records, calls = trace.event_records, trace.api_calls
+    return records.select(
+        "process", "event", "event_sync",
+        pl.int_range(pl.len(), dtype=pl.Int64).alias("record_row"),
+        pl.col("api_row").alias("record_call"),
+        calls["start_ns"].gather(records["api_row"]).alias("at"),
+        calls["end_ns"].gather(records["api_row"]).alias("done"),
+    )  # fmt: skip
+
+
+def _record_calls(trace: Trace) -> pl.DataFrame:
+    """Give the calls that recorded an event."""
+    return (
+        trace.api_calls.select(
+            "kind", "process", "thread", "returned",
+            pl.int_range(pl.len(), dtype=pl.Int64).alias("record_call"),
+            pl.col("start_ns").alias("at"),
+        )
+        .filter(
+            (pl.col("kind") == ApiKind.EVENT_RECORD.value)
+            & (pl.col("returned").fill_null(0) == 0)
+        )
+        .drop("kind", "returned")
     )  # fmt: skip
 
 
@@ -163,10 +176,8 @@ def _by_event_order(waits: pl.DataFrame, records: pl.DataFrame, _: pl.DataFrame)
 
 def _by_counter(waits: pl.DataFrame, records: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     """Match record ids to record calls by a constant offset for each process."""
-    numbered = (
-        _record_calls(calls)
-        .sort("at", "record_call")
-        .with_columns(pl.int_range(pl.len(), dtype=pl.Int64).over("process").alias("number"))
+    numbered = calls.sort("at", "record_call").with_columns(
+        pl.int_range(pl.len(), dtype=pl.Int64).over("process").alias("number")
     )
     candidates = waits.drop_nulls(["event_sync", "at"])
     last = _latest_before(candidates, numbered, ["process"])
@@ -192,9 +203,7 @@ def _by_counter(waits: pl.DataFrame, records: pl.DataFrame, calls: pl.DataFrame)
 def _by_same_thread(
     waits: pl.DataFrame, records: pl.DataFrame, calls: pl.DataFrame
 ) -> pl.DataFrame:
-    joined = _latest_before(
-        waits.drop_nulls(["thread", "at"]), _record_calls(calls), ["process", "thread"]
-    )
+    joined = _latest_before(waits.drop_nulls(["thread", "at"]), calls, ["process", "thread"])
     return joined.pipe(_of_the_same_event, records).select(_link(Method.SAME_THREAD))
 
 
@@ -206,19 +215,14 @@ def _of_the_same_event(links: pl.DataFrame, records: pl.DataFrame) -> pl.DataFra
     ).filter((pl.col("event") == pl.col("recorded")).fill_null(True))
 
 
-def _record_calls(calls: pl.DataFrame) -> pl.DataFrame:
-    return calls.filter(
-        (pl.col("kind") == ApiKind.EVENT_RECORD.value) & pl.col("succeeded").fill_null(True)
-    ).select("process", "thread", record_call="call", at="start_ns")
-
-
 def _latest_before(waits: pl.DataFrame, records: pl.DataFrame, by: list[str]) -> pl.DataFrame:
     """Join each wait to the last record before it within `by`; waits without one drop out."""
     kept = [name for name in records.columns if name not in waits.columns or name in (*by, "at")]
     return (
         waits.sort("at")
         .join_asof(
-            records.select(kept).sort("at"),
+            # Of records at one instant the later row, whatever order the sort leaves ties in.
+            records.select(kept).sort("at", "record_call"),
             on="at",
             by=by,
             strategy="backward",

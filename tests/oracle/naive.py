@@ -14,7 +14,8 @@ import sqlite3
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +30,6 @@ DIRECTIONS = {
     10: "p2p", 11: "h2d", 12: "d2h", 13: "d2d",
 }  # fmt: skip
 
-# A direction lies inside its lane, so that their overlap would say nothing.
 LANE_OF_DIRECTION = {"h2d": "copy", "d2h": "copy", "d2d": "copy", "h2h": "copy", "p2p": "comm"}
 
 
@@ -59,8 +59,8 @@ def figures(path: Path, window: tuple[int, int] | None = None) -> dict[str, Any]
         window: Start and end in ns, to which the devices are clipped. The numbers of operations
             are those of the whole trace.
     """
-    with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as database:
-        work = list(_read_work(database))
+    work = read_work(path)
+    with _opened(path) as database:
         calls = _read_calls(database)
     by_device: dict[tuple[int, int], list[Work]] = defaultdict(list)
     for one in work:
@@ -77,9 +77,22 @@ def figures(path: Path, window: tuple[int, int] | None = None) -> dict[str, Any]
     }
 
 
+def read_work(path: Path) -> list[Work]:
+    """Give every row of the GPU tables."""
+    with _opened(path) as database:
+        return list(_read_work(database))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    uri = f"{Path(path).absolute().as_uri()}?mode=ro&immutable=1"
+    with closing(sqlite3.connect(uri, uri=True)) as database:
+        database.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        yield database
+
+
 def _read_work(database: sqlite3.Connection) -> Iterator[Work]:
     tables = _tables(database)
-    database.text_factory = lambda raw: raw.decode("utf-8", "replace")
     where = "globalPid, deviceId, contextId, streamId, start, end, correlationId"
     if "CUPTI_ACTIVITY_KIND_KERNEL" in tables:
         lane_of_name = _kernel_lanes(database)
@@ -124,14 +137,17 @@ def _kernel_lanes(database: sqlite3.Connection) -> dict[int, str]:
 
 
 def _read_calls(database: sqlite3.Connection) -> set[tuple[int, int]]:
-    """Give (process, correlation id) of every recorded call: ids alone repeat in each process."""
+    """Give (process, correlation id) of every recorded call: ids alone repeat in each process.
+
+    Class 0 is a call of the runtime, 1 of the driver. The table holds backtraces of calls too.
+    """
     if "CUPTI_ACTIVITY_KIND_RUNTIME" not in _tables(database):
         return set()
     return {
         (thread & ~THREAD_BITS, correlation)
         for thread, correlation in database.execute(
             "SELECT globalTid, correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME"
-            " WHERE correlationId IS NOT NULL"
+            " WHERE correlationId IS NOT NULL AND eventClass IN (0, 1)"
         )
     }
 
@@ -156,10 +172,10 @@ def _device(work: list[Work], window: tuple[int, int] | None) -> dict[str, Any]:
                 streams_of[one.direction].add(one.stream)
         for a in streams_of:
             alone[a] += duration
-            if len(streams_of[a]) >= 2:
+            if len(streams_of[a]) >= 2 and _is_pair(a, a):
                 both[f"{a}&{a}"] += duration
             for b in streams_of:
-                if a < b and LANE_OF_DIRECTION.get(b) != a and LANE_OF_DIRECTION.get(a) != b:
+                if a < b and _is_pair(a, b):
                     both[f"{a}&{b}"] += duration
 
     return {
@@ -170,6 +186,14 @@ def _device(work: list[Work], window: tuple[int, int] | None) -> dict[str, Any]:
         "copies": {name: ns for name, ns in alone.items() if name in LANE_OF_DIRECTION},
         "overlap": dict(both),
     }
+
+
+def _is_pair(a: str, b: str) -> bool:
+    """Tell whether the overlap of two lanes or directions is asked for.
+
+    Not that of a lane with a direction inside it, nor that of host-to-host copies.
+    """
+    return "h2h" not in (a, b) and LANE_OF_DIRECTION.get(a) != b and LANE_OF_DIRECTION.get(b) != a
 
 
 def _stretches(work: list[Work], begin: int, finish: int) -> Iterator[tuple[int, list[Work]]]:
@@ -184,7 +208,7 @@ def _stretches(work: list[Work], begin: int, finish: int) -> Iterator[tuple[int,
 
     running: set[int] = set()
     instants = sorted({*starting, *ending})
-    for now, after in zip(instants, instants[1:], strict=False):
+    for now, after in pairwise(instants):
         running.difference_update(ending[now])
         running.update(starting[now])
         if running:

@@ -116,7 +116,8 @@ def _changed_copy(src: Path, dst: Path) -> Iterator[sqlite3.Connection]:
     if dst.exists():
         raise FileExistsError(dst)
     with closing(sqlite3.connect(dst)) as database:
-        with closing(sqlite3.connect(f"file:{src}?mode=ro&immutable=1", uri=True)) as source:
+        uri = f"{src.absolute().as_uri()}?mode=ro&immutable=1"
+        with closing(sqlite3.connect(uri, uri=True)) as source:
             source.backup(database)
         # Nobody reads the copy before it is finished, and a crash costs nothing.
         database.execute("PRAGMA synchronous = OFF")
