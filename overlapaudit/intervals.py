@@ -7,7 +7,7 @@ ns is ever counted twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -108,16 +108,29 @@ def clip(a: IntervalSet, start_ns: int, end_ns: int) -> IntervalSet:
     )
 
 
-def overlap_ns(a: IntervalSet, b: IntervalSet) -> int:
-    """Give the time that is in both sets, without building it.
+def time_by_combination(sets: Sequence[IntervalSet]) -> dict[int, int]:
+    """Give the time at which exactly some of the sets are covered, for each combination met.
 
-    With A(t) the time that `a` covers before t, it is the sum of A(end) - A(start) over `b`.
+    One sweep answers every question of the kind "in a and b", "in a and no other". A combination
+    is a number with bit k set for `sets[k]`; times (ns) add up to the length of the union.
+
+    Args:
+        sets: at most 60.
     """
-    if len(b) > len(a):
-        a, b = b, a
-    if not len(b):
-        return 0
-    return int((_covered_before(a, b.end) - _covered_before(a, b.start)).sum())
+    if not sets:
+        return {}
+    edges = np.concatenate([ends for one in sets for ends in (one.start, one.end)])
+    # Within a normal set nothing nests, so the bits of what is open can be added and taken away.
+    steps = np.repeat(
+        np.array([step for k in range(len(sets)) for step in (1 << k, -(1 << k))], dtype=np.int64),
+        np.repeat([len(one) for one in sets], 2),
+    )
+    order = np.argsort(edges, kind="stable")
+    edges, steps = edges[order], steps[order]
+    lasts, opened = np.diff(edges), np.cumsum(steps)[:-1]
+    passes = (lasts > 0) & (opened != 0)
+    lasts, opened = lasts[passes], opened[passes]
+    return {int(one): int(lasts[opened == one].sum()) for one in np.unique(opened)}
 
 
 def shared(start: Times, end: Times, group: npt.NDArray[np.int64]) -> IntervalSet:
@@ -133,17 +146,9 @@ def shared(start: Times, end: Times, group: npt.NDArray[np.int64]) -> IntervalSe
     """
     keep = end > start
     start, end, group = start[keep], end[keep], group[keep]
-    if len(start) == 0:
+    if len(start) == 0 or (group == group[0]).all():
         return EMPTY
     return _where_at_least(*_unite_by_group(start, end, group), 2)
-
-
-def _covered_before(a: IntervalSet, at: Times) -> Times:
-    sums = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(a.end - a.start)])
-    index = np.searchsorted(a.start, at, side="right")  # intervals that start at or before `at`
-    inside = np.maximum(index - 1, 0)
-    beyond = np.maximum(a.end[inside] - at, 0)  # of the last one, what lies behind `at`
-    return np.where(index > 0, sums[index] - beyond, 0)
 
 
 def _unite_by_group(start: Times, end: Times, group: npt.NDArray[np.int64]) -> tuple[Times, Times]:

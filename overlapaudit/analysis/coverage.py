@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
 from overlapaudit.analysis.lanes import has_time
@@ -70,9 +71,9 @@ def measure(trace: Trace) -> TraceCoverage:
             if has_gpu_work and has_calls
             else None
         ),
-        launches=None if launches is None else launches.height,
+        launches=None if launches is None else launches.count,
         launches_with_operation=(
-            int(launches["has_work"].sum()) if launches is not None and has_gpu_work else None
+            launches.worked.height if launches is not None and has_gpu_work else None
         ),
         late_launches=_late(launches) if launches is not None and has_gpu_work else None,
         waits=_waits(trace),
@@ -82,20 +83,37 @@ def measure(trace: Trace) -> TraceCoverage:
     )
 
 
-def _launches(trace: Trace) -> pl.DataFrame:
-    """Give the launching calls, with whether their work is in the trace."""
+@dataclass(frozen=True, slots=True)
+class _Launches:
+    """Launching calls: those whose work is in the trace, and those without.
+
+    `worked` has `process`, `start_ns`, `kind`; `without` has `call` and `thread` too.
+    """
+
+    worked: pl.DataFrame
+    without: pl.DataFrame
+
+    @property
+    def count(self) -> int:
+        return self.worked.height + self.without.height
+
+
+def _launches(trace: Trace) -> _Launches:
     calls = trace.api_calls
-    worked = pl.Series("call", trace.operations["api_row"].drop_nulls().unique())
-    numbered = calls.select("kind", "process", "thread", "start_ns", "returned").with_columns(
-        pl.int_range(pl.len(), dtype=pl.Int64).alias("call")
-    )
-    has_work = pl.repeat(False, calls.height, dtype=pl.Boolean, eager=True)
-    has_work = has_work.scatter(worked, True) if len(worked) else has_work
-    numbered = numbered.with_columns(has_work.alias("has_work"))
+    has_work = np.zeros(calls.height, dtype=np.bool_)
+    has_work[trace.operations["api_row"].drop_nulls().to_numpy()] = True
+    worked = pl.Series(has_work)
     launching = pl.col("kind").is_in(LAUNCHING_KINDS) & (pl.col("returned").fill_null(0) == 0)
-    without = numbered.filter(launching & ~pl.col("has_work"))
-    without = without.join(_captured(numbered, without), on="call", how="anti")
-    return pl.concat([numbered.filter("has_work"), without])
+    without = (
+        calls.select("kind", "process", "thread", "start_ns", "returned")
+        .with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("call"))
+        .filter(launching & ~worked)
+        .drop("returned")
+    )
+    return _Launches(
+        calls.select("kind", "process", "start_ns").filter(worked),
+        without.join(_captured(calls, without), on="call", how="anti"),
+    )
 
 
 def _captured(calls: pl.DataFrame, candidates: pl.DataFrame) -> pl.DataFrame:
@@ -117,26 +135,22 @@ def _captured(calls: pl.DataFrame, candidates: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _late(launches: pl.DataFrame) -> int:
-    last = (
-        launches.filter("has_work").group_by("process").agg(pl.col("start_ns").max().alias("last"))
-    )
-    joined = launches.filter(~pl.col("has_work")).join(last, on="process", how="left")
+def _late(launches: _Launches) -> int:
+    """Count launches without work that began after the last one with work."""
+    if launches.without.is_empty():
+        return 0
+    last = launches.worked.group_by("process").agg(pl.col("start_ns").max().alias("last"))
+    joined = launches.without.join(last, on="process", how="left")
     return joined.filter(pl.col("start_ns") > pl.col("last")).height
 
 
-def _graph_launches_without_work(
-    launches: pl.DataFrame,
-) -> tuple[dict[int, int], dict[int, int]]:
-    counted = (
-        launches.filter(pl.col("kind") == ApiKind.GRAPH_LAUNCH.value)
-        .group_by("process")
-        .agg((~pl.col("has_work")).sum().alias("without"), pl.len().alias("all"))
-        .filter(pl.col("without") > 0)
-        .sort("process")
-    )
-    blind = {p: n for p, n, total in counted.rows() if n == total}
-    lost = {p: n for p, n, total in counted.rows() if n < total}
+def _graph_launches_without_work(launches: _Launches) -> tuple[dict[int, int], dict[int, int]]:
+    """Count by process: where no graph launch has work, and where some have."""
+    is_graph = pl.col("kind") == ApiKind.GRAPH_LAUNCH.value
+    seeing = set(launches.worked.filter(is_graph)["process"].unique())
+    counted = launches.without.filter(is_graph).group_by("process").len().sort("process").rows()
+    blind = {process: count for process, count in counted if process not in seeing}
+    lost = {process: count for process, count in counted if process in seeing}
     return blind, lost
 
 

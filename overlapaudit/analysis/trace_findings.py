@@ -209,7 +209,7 @@ def _perturbing_settings(subject: Subject, _: Policy) -> Iterator[Finding]:
     settings = [
         name
         for name, on in (
-            ("cuda-event-trace", recording.event_trace),
+            ("cuda-event-trace", _has_event_times(subject)),
             ("cuda-memory-usage", recording.memory_usage or _has_memory_events(subject)),
             ("cudabacktrace", recording.backtraces),
         )
@@ -317,6 +317,10 @@ def _longest_unclassified(trace: Trace, activity: DeviceActivity) -> list[str]:
 
 def _recorded(subject: Subject, table: TableName) -> bool:
     return table in subject.trace.recording.tables
+
+
+def _has_event_times(subject: Subject) -> bool:
+    return bool(subject.trace.event_records["completed_ns"].is_not_null().any())
 
 
 def _has_memory_events(subject: Subject) -> bool:

@@ -29,9 +29,9 @@ def classify(operations: pl.DataFrame, rules: KernelRules) -> pl.DataFrame:
             ),
         }
     )
-    frame = operations.drop("class", "lane").join(
-        table, on="name", how="left", maintain_order="left"
-    )
+    # Joined by its names alone: a join of all columns would copy them.
+    found = operations.select("name").join(table, on="name", how="left", maintain_order="left")
+    frame = operations.with_columns(found["class"], found["communicates"])
     return conform(frame.with_columns(_lane().alias("lane")), OPERATIONS)
 
 

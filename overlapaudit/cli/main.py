@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -53,15 +53,18 @@ def _top(
         typer.echo(context.get_help())
 
 
-def main() -> None:
-    """Run the program and exit: 0 ok, 1 gate failed, 2 usage, 3 input unusable."""
+def main() -> NoReturn:
+    """Run the program and exit at once: giving back large tables piece by piece takes long."""
+    status = run()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def run() -> int:
+    """Run the program: 0 ok, 1 gate failed, 2 usage, 3 input unusable."""
     for stream in (sys.stdout, sys.stderr):
         # What a terminal cannot show must not end the program.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    sys.exit(_run())
-
-
-def _run() -> int:
     try:
         status = app(standalone_mode=False)
         sys.stdout.flush()

@@ -38,7 +38,6 @@ class Recording:
         graph_mode: how CUDA graphs were recorded, "graph" or "node".
         memory_usage: whether device memory usage was recorded.
         backtraces: whether CUDA calls carry call stacks.
-        event_trace: whether event completion was recorded on the device.
         cut_from: the window that a trimming tool cut this file from, if one did.
         traced: what was asked for (CAPTURE_EVENT_TYPE).
     """
@@ -52,7 +51,6 @@ class Recording:
     graph_mode: str | None
     memory_usage: bool | None
     backtraces: bool
-    event_trace: bool | None
     cut_from: str | None
     traced: tuple[str, ...] | None
 

@@ -120,9 +120,12 @@ def decode_cells(
             for column in range(width):
                 serial = np.int64(0)  # a row shorter than the table ends in nulls
                 if header < header_end:
-                    serial, header = _varint(data, header, header_end)
-                    if header < 0 or serial < 0:
-                        return DAMAGED
+                    serial = np.int64(data[header])
+                    header += 1
+                    if serial >= 0x80:
+                        serial, header = _varint(data, header - 1, header_end)
+                        if header < 0 or serial < 0:
+                            return DAMAGED
                 length = _length(serial)
                 if length < 0 or body + length > stop:
                     return DAMAGED

@@ -52,6 +52,11 @@ class DirectorySource:
             for c in table.columns
         )
 
+    def has_rows(self, table: Table) -> bool:
+        """Tell whether a table is there and has a row."""
+        frame = self.read(table)
+        return frame is not None and not frame.is_empty()
+
     def read_strings(self, table: Table, ids: pl.Series) -> pl.DataFrame | None:
         """Read the rows of a string table (columns `id`, `value`) that have one of `ids`."""
         frame = self.read(table)

@@ -36,6 +36,9 @@ class RawSource(Protocol):
     def read(self, table: schema.Table) -> pl.DataFrame | None:
         """Read a table; None where there is none."""
 
+    def has_rows(self, table: schema.Table) -> bool:
+        """Tell whether a table is there and has a row."""
+
     def read_strings(self, table: schema.Table, ids: pl.Series) -> pl.DataFrame | None:
         """Read strings by id."""
 
@@ -124,8 +127,11 @@ class NsysExport:
 
     def _kernel_names(self, kernels: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Name the kernels: the demangled name, else the short one, else a placeholder."""
-        ids = pl.coalesce("demangledName", "shortName")
-        kernels = kernels.with_columns(ids.alias("demangledName"))
+        if kernels["demangledName"].null_count():
+            short = self._raw.read(schema.KERNEL_SHORT_NAME)
+            if short is not None:
+                ids = kernels["demangledName"].fill_null(short["shortName"])
+                kernels = kernels.with_columns(ids)
         names = lookup(self._raw, kernels["demangledName"], placeholder="kernel")
         return kernels, names.select(
             pl.col("id").alias("demangledName"), pl.col("value").cast(pl.Categorical).alias("name")

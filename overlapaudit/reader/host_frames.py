@@ -44,18 +44,18 @@ def api_calls(source: StringTable, raw: pl.DataFrame, offset_ns: int) -> pl.Data
     described = strings.select(pl.col("id").alias("nameId")).hstack(
         api_names.describe(strings["value"])
     )
-    joined = raw.join(described, on="nameId", how="left", maintain_order="left")
+    names = raw.select("nameId").join(described, on="nameId", how="left", maintain_order="left")
     return conform(
-        joined.select(
-            pl.col("kind").fill_null(ApiKind.OTHER.value),
-            "name",
+        raw.select(
+            names["kind"].fill_null(ApiKind.OTHER.value),
+            names["name"],
             process_of("globalTid").alias("process"),
             thread="globalTid",
             start_ns=pl.col("start") - offset_ns,
             end_ns=pl.col("end") - offset_ns,
             correlation="correlationId",
             returned="returnValue",
-            per_thread_stream=pl.col("per_thread_stream").fill_null(False),
+            per_thread_stream=names["per_thread_stream"].fill_null(False),
         ),
         API_CALLS,
     )

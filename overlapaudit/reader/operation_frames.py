@@ -33,9 +33,12 @@ _LATEST_NS = 1 << 62
 
 def kernels(raw: pl.DataFrame, name_of: pl.DataFrame, offset_ns: int) -> pl.DataFrame:
     """Shape the rows of the kernel table; `name_of` maps `demangledName` to `name`."""
+    names = raw.select("demangledName").join(
+        name_of, on="demangledName", how="left", maintain_order="left"
+    )
     return conform(
-        raw.join(name_of, on="demangledName", how="left", maintain_order="left").select(
-            *_common(OpKind.KERNEL, offset_ns), "name", graph_node="graphNodeId"
+        raw.select(
+            *_common(OpKind.KERNEL, raw, offset_ns), names["name"], graph_node="graphNodeId"
         ),
         OPERATIONS,
     )
@@ -45,7 +48,7 @@ def copies(raw: pl.DataFrame, offset_ns: int) -> pl.DataFrame:
     """Shape the rows of the copy table."""
     return conform(
         raw.select(
-            *_common(OpKind.MEMCPY, offset_ns),
+            *_common(OpKind.MEMCPY, raw, offset_ns),
             _coded("copyKind", _DIRECTIONS, enum_of(Direction)).alias("direction"),
             "bytes",
             _coded("srcKind", MEMORY_KINDS, enum_of(MemoryKind)).alias("source"),
@@ -59,20 +62,20 @@ def copies(raw: pl.DataFrame, offset_ns: int) -> pl.DataFrame:
 def memsets(raw: pl.DataFrame, offset_ns: int) -> pl.DataFrame:
     """Shape the rows of the memset table."""
     return conform(
-        raw.select(*_common(OpKind.MEMSET, offset_ns), "bytes", graph_node="graphNodeId"),
+        raw.select(*_common(OpKind.MEMSET, raw, offset_ns), "bytes", graph_node="graphNodeId"),
         OPERATIONS,
     )
 
 
 def graphs(raw: pl.DataFrame, offset_ns: int) -> pl.DataFrame:
     """Shape the rows of the graph table: each a whole replay."""
-    return conform(raw.select(*_common(OpKind.GRAPH, offset_ns), graph="graphId"), OPERATIONS)
+    return conform(raw.select(*_common(OpKind.GRAPH, raw, offset_ns), graph="graphId"), OPERATIONS)
 
 
 def decompressions(raw: pl.DataFrame, offset_ns: int) -> pl.DataFrame:
     """Shape the rows of the decompression engine's table."""
     return conform(
-        raw.select(*_common(OpKind.DECOMPRESS, offset_ns), bytes="sourceBytes"), OPERATIONS
+        raw.select(*_common(OpKind.DECOMPRESS, raw, offset_ns), bytes="sourceBytes"), OPERATIONS
     )
 
 
@@ -81,21 +84,28 @@ def applicable(column: str) -> pl.Expr:
     return pl.when(pl.col(column) != NOT_APPLICABLE).then(pl.col(column)).alias(column)
 
 
-def _common(kind: OpKind, offset_ns: int) -> list[pl.Expr]:
+def _common(kind: OpKind, raw: pl.DataFrame, offset_ns: int) -> list[pl.Expr]:
     start, end = pl.col("start"), pl.col("end")
     has_time = (
         ((start != 0) | (end != 0))
         & start.is_between(-_LATEST_NS, _LATEST_NS)
         & end.is_between(-_LATEST_NS, _LATEST_NS)
     )
+    times = [start.alias("start_ns"), end.alias("end_ns")]
+    if (
+        offset_ns or not raw.select(has_time.fill_null(False).all()).item()
+    ):  # else no column need be made anew
+        times = [
+            pl.when(has_time).then(start - offset_ns).alias("start_ns"),
+            pl.when(has_time).then(end - offset_ns).alias("end_ns"),
+        ]
     return [
         pl.lit(kind.value, dtype=enum_of(OpKind)).alias("kind"),
         pl.col("globalPid").alias("process"),
         pl.col("deviceId").alias("device"),
         pl.col("contextId").alias("context"),
         applicable("streamId").alias("stream"),
-        pl.when(has_time).then(start - offset_ns).alias("start_ns"),
-        pl.when(has_time).then(end - offset_ns).alias("end_ns"),
+        *times,
         pl.col("correlationId").alias("correlation"),
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -38,8 +39,18 @@ class PagedFile:
     """A database file as bytes; use only while a read lock on it is held."""
 
     def __init__(self, path: Path) -> None:
-        self._data: Bytes = np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
+        with path.open("rb") as file:
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._data: Bytes = np.frombuffer(self._map, dtype=np.uint8)
         self._layout = PageLayout.of(self._data)
+
+    def size_of(self, root: int) -> int:
+        """Give the bytes of a table's leaf pages.
+
+        Raises:
+            UnusualFile: the table is not as plain as this decoder needs.
+        """
+        return len(leaf_pages(self._data, self._layout, root)) * self._layout.page_size
 
     def read(
         self, plan: TablePlan, names: Sequence[str], progress: Callable[[int, int], None]
@@ -61,6 +72,9 @@ class PagedFile:
         values = np.empty((len(names), rows), dtype=np.int64)
         valid = np.empty((len(names), rows), dtype=np.uint8)
         self._decode(plan, leaves, first_row, values, valid, progress)
+        if hasattr(mmap, "MADV_DONTNEED"):
+            # The file's pages are the system's to keep, not this process'.
+            self._map.madvise(mmap.MADV_DONTNEED)
         return pl.DataFrame(
             {
                 name: _series(values[index], valid[index], real=plan.real[index])

@@ -53,6 +53,9 @@ class Tables(Protocol):
     def read(self, table: schema.Table) -> pl.DataFrame | None:
         """Read a table; None where there is none."""
 
+    def has_rows(self, table: schema.Table) -> bool:
+        """Tell whether a table is there and has a row."""
+
 
 @dataclass(frozen=True, slots=True)
 class ExportFacts:
@@ -104,8 +107,7 @@ def recording(source: Tables, facts: ExportFacts) -> Recording:
         cuda_version=f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else None,
         graph_mode=mode.lower() if mode else None,
         memory_usage=_any_true(settings.get("COLLECT_GPU_MEMORY_USAGE")),
-        backtraces=_has_rows(source, schema.CALLCHAIN),
-        event_trace=_event_trace(source),
+        backtraces=source.has_rows(schema.CALLCHAIN),
         cut_from=facts.cut_from,
         traced=tuple(sorted(set(filter(None, settings["CAPTURE_EVENT_TYPE"]))))
         if "CAPTURE_EVENT_TYPE" in settings
@@ -122,13 +124,6 @@ def _columns_missing(source: Tables) -> frozenset[str]:
         for column in schema.ESSENTIAL
         if column not in schema.present_columns(table, source.columns_of[name])
     )
-
-
-def _event_trace(source: Tables) -> bool | None:
-    frame = source.read(schema.CUDA_EVENT)
-    if frame is None:
-        return None
-    return bool((frame["timestamp"].fill_null(0) != 0).any())
 
 
 def _capture_settings(source: Tables) -> dict[str, list[str | None]]:
@@ -163,11 +158,6 @@ def _first(source: Tables, table: schema.Table, column: str) -> int | None:
 
 def _has(source: Tables, table: schema.Table) -> bool:
     return schema.physical_name(table, source.columns_of) is not None
-
-
-def _has_rows(source: Tables, table: schema.Table) -> bool:
-    frame = source.read(table)
-    return frame is not None and not frame.is_empty()
 
 
 def _integer(text: str | None) -> int:

@@ -62,8 +62,9 @@ _PLACE = "start end deviceId contextId streamId correlationId globalPid"
 
 KERNEL = Table(
     ("CUPTI_ACTIVITY_KIND_KERNEL",),
-    _ints(f"{_PLACE} demangledName shortName graphNodeId"),
+    _ints(f"{_PLACE} demangledName graphNodeId"),
 )
+KERNEL_SHORT_NAME = Table(("CUPTI_ACTIVITY_KIND_KERNEL",), _ints("shortName"))
 KERNEL_SHAPE = Table(  # greenContextId from 2023.4 on
     ("CUPTI_ACTIVITY_KIND_KERNEL",),
     _ints(

@@ -13,8 +13,10 @@ from overlapaudit.reader.btree import UnusualFile
 from overlapaudit.reader.pages import PagedFile, TablePlan
 from overlapaudit.reader.schema import Column, ColumnType, Table, physical_name, present_columns
 
-# Below this the driver is done before numba is even imported.
+# Of a smaller file the driver has read all before numba is even imported; of a smaller table in
+# a large file it has done so before the threads have started.
 _DECODE_FROM_BYTES = 16_000_000
+_DECODE_TABLE_FROM_BYTES = 500_000
 _ROWS_AT_ONCE = 65_536
 _STRINGS_AT_ONCE = 500  # SQLite takes at least 999 parameters in a statement
 
@@ -36,6 +38,7 @@ class SqliteSource:
         self._lock = sqlite_guard.read_lock(path)
         self._connection = sqlite_guard.connect(path, immutable=True)
         self._pages: PagedFile | None = None
+        self._table_from_bytes = min(_DECODE_TABLE_FROM_BYTES, decode_from_bytes)
         try:
             self._tables = self._list_tables()
             if path.stat().st_size >= decode_from_bytes:
@@ -75,6 +78,21 @@ class SqliteSource:
             else pl.lit(None, dtype=DTYPES[column.type]).alias(column.name)
             for column in table.columns
         )
+
+    def has_rows(self, table: Table) -> bool:
+        """Tell whether a table is there and has a row, without reading it.
+
+        Raises:
+            InputError: the table is damaged.
+        """
+        name = physical_name(table, self._tables)
+        if name is None:
+            return False
+        try:
+            row = self._connection.execute(f"SELECT 1 FROM {_quoted(name)} LIMIT 1").fetchone()
+        except sqlite_guard.UNREADABLE as error:
+            raise sqlite_guard.damaged(self.path, error) from error
+        return row is not None
 
     def read_strings(self, table: Table, ids: pl.Series) -> pl.DataFrame | None:
         """Read the rows of a string table (columns `id`, `value`) that have one of `ids`.
@@ -124,6 +142,8 @@ class SqliteSource:
         if self._pages is None or plan is None:
             return self._read_by_driver(name, columns, spelled)
         try:
+            if self._pages.size_of(plan.root) < self._table_from_bytes:
+                return self._read_by_driver(name, columns, spelled)
             frame = self._pages.read(
                 plan,
                 [c.name for c in numbers],

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from overlapaudit.cli.main import main
+from overlapaudit.cli.main import run as overlapaudit_run
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     def command(*arguments: object) -> Done:
         monkeypatch.setattr(sys, "argv", ["overlapaudit", *map(str, arguments)])
         capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
+        status = overlapaudit_run()
         out, err = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return Done(ended.value.code, out, err)
+        return Done(status, out, err)
 
     return command

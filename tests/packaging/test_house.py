@@ -35,9 +35,7 @@ def test_tools_have_nothing_to_say(command: list[str]) -> None:
     [
         "import overlapaudit",
         "import sys; sys.argv = ['overlapaudit', '--help']\n"
-        "from overlapaudit.cli.main import main\n"
-        "try: main()\n"
-        "except SystemExit: pass",
+        "from overlapaudit.cli.main import run; run()",
     ],
     ids=["import", "help"],
 )

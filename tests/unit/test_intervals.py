@@ -60,8 +60,17 @@ def test_two_sets(a: Pairs, b: Pairs) -> None:
     one, other = normal(a), normal(b)
     assert_is(intervals.intersect(one, other), grid(a) & grid(b))
     assert_is(intervals.subtract(one, other), grid(a) - grid(b))
-    assert intervals.overlap_ns(one, other) == len(grid(a) & grid(b))
-    assert intervals.overlap_ns(other, one) == len(grid(a) & grid(b))
+
+
+@given(st.lists(rows, max_size=4))
+def test_time_by_combination(several: list[Pairs]) -> None:
+    covered = [grid(a) for a in several]
+    expected: dict[int, int] = {}
+    for ns in range(LOW, HIGH):
+        bits = sum(1 << k for k, one in enumerate(covered) if ns in one)
+        if bits:
+            expected[bits] = expected.get(bits, 0) + 1
+    assert intervals.time_by_combination([normal(a) for a in several]) == expected
 
 
 @given(rows, bounds)
@@ -90,7 +99,7 @@ def test_exact_times() -> None:
     b = normal([(1_000_000_010, 2_000_000_000)])
     assert intervals.intersect(a, b).pairs() == [(1_000_000_010, 1_000_000_020)]
     assert intervals.subtract(b, a).pairs() == [(1_000_000_020, 2_000_000_000)]
-    assert intervals.overlap_ns(a, b) == 10
+    assert intervals.time_by_combination([a, b]) == {1: 3, 3: 10, 2: 999_999_980}
 
 
 def test_one_streams_own_overlap_is_not_shared() -> None:
