@@ -7,7 +7,7 @@ import shutil
 import sys
 from dataclasses import dataclass
 
-_NARROWEST, _WIDEST = 60, 120
+_NARROWEST, _WIDEST = 72, 120
 
 
 @dataclass(frozen=True, slots=True)
