@@ -31,8 +31,8 @@ def api_rows(rows: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:
     ids, ids_of_calls = _ids(rows), _ids(calls)
     calls_of = _rows_by_process(calls)
     for process, mine in _rows_by_process(rows).items():
-        if process in calls_of:
-            theirs = calls_of[process]
+        theirs = calls_of.get(process, mine[:0])
+        if len(theirs):
             result[mine] = _find(ids[mine], ids_of_calls[theirs], theirs)
     found = pl.DataFrame({"api_row": result})
     return found.select(pl.when(pl.col("api_row") >= 0).then("api_row")).to_series()
