@@ -51,6 +51,8 @@ def _rows_by_process(frame: pl.DataFrame) -> dict[int, Rows]:
     if len(processes) <= _FEW:
         return {one: np.flatnonzero(joinable & (numbers == one)) for one in processes}
     order = np.flatnonzero(joinable)
+    if not len(order):
+        return {}
     order = order[np.argsort(numbers[order], kind="stable")]
     ids, first = np.unique(numbers[order], return_index=True)
     return dict(zip(ids.tolist(), np.split(order, first[1:]), strict=True))
