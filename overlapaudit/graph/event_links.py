@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+import numpy as np
 import polars as pl
 
 from overlapaudit.model.kinds import ApiKind, WaitKind
@@ -92,16 +93,15 @@ def _waits_on_events(trace: Trace) -> pl.DataFrame:
         pl.col("api_row").alias("wait_call"),
         pl.coalesce(calls["start_ns"].gather(rows["api_row"]), "start_ns").alias("at"),
     )  # fmt: skip
-    has_row = pl.repeat(False, calls.height, dtype=pl.Boolean, eager=True)
-    known = rows["wait_call"].drop_nulls()
-    has_row = has_row.scatter(known, True) if len(known) else has_row
+    has_row = np.zeros(calls.height, dtype=np.bool_)
+    has_row[rows["wait_call"].drop_nulls().to_numpy()] = True
     bare = (
         calls.select(
             "kind", "process", "thread", "start_ns", "returned",
             pl.int_range(pl.len(), dtype=pl.Int64).alias("call"),
         )
         .filter(
-            pl.col("kind").is_in(_WAITS_ON_EVENT) & (pl.col("returned") == 0) & ~has_row
+            pl.col("kind").is_in(_WAITS_ON_EVENT) & (pl.col("returned") == 0) & ~pl.Series(has_row)
         )
         .select(
             pl.col("kind").cast(pl.String).cast(enum_of(WaitKind)),
