@@ -137,6 +137,43 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """All ranges of one level and phase.
+
+    `host_ns` is the time that the ranges were open, `span_ns` the sum of their GPU envelopes
+    (first start to last end), `busy_ns` of the unions of their GPU work, `operations` how many
+    operations they launched.
+    """
+
+    level: str
+    phase: str
+    count: int
+    host_ns: int
+    span_ns: int
+    busy_ns: int
+    operations: int
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenSync:
+    """A call site where the host waited for the GPU, or blocked, without need.
+
+    `span` is the range that the calls were made in. `gpu_idle_ns` is the idle time that follows
+    directly from the waits; `saving_ns` what replay says would be saved.
+    """
+
+    code: str
+    api: str
+    process: int
+    thread: int
+    span: str | None
+    count: int
+    host_wait_ns: int
+    gpu_idle_ns: int | None
+    saving_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class AuditDocument:
     """The whole audit. Fields typed null belong to analyses that this version does not make."""
 
@@ -147,10 +184,10 @@ class AuditDocument:
     coverage: Coverage
     devices: tuple[Device, ...] | None
     findings: tuple[Finding, ...]
-    spans: None = None
+    spans: tuple[Span, ...] | None = None
     critical_path: None = None
     contention: None = None
-    hidden_syncs: None = None
+    hidden_syncs: tuple[HiddenSync, ...] | None = None
     pairs: None = None
     mechanisms: None = None
     requests: None = None
