@@ -148,32 +148,57 @@ def shared(start: Times, end: Times, group: npt.NDArray[np.int64]) -> IntervalSe
     start, end, group = start[keep], end[keep], group[keep]
     if len(start) == 0 or (group == group[0]).all():
         return EMPTY
-    return _where_at_least(*_unite_by_group(start, end, group), 2)
-
-
-def _unite_by_group(start: Times, end: Times, group: npt.NDArray[np.int64]) -> tuple[Times, Times]:
-    """Unite each group's intervals apart from the others', all in one pass."""
     _, code = np.unique(group, return_inverse=True)
+    starts, ends, _ = _unite_by_group(start, end, code.astype(np.int64))
+    return _where_at_least(starts, ends, 2)
+
+
+def length_by_group(
+    start: Times, end: Times, group: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], Times]:
+    """Give the time that each group's intervals cover: (group numbers, ns), numbers ascending.
+
+    Args:
+        start: int64 [n].
+        end: int64 [n].
+        group: int64 [n], any numbers; those without time drop out.
+    """
+    keep = end > start
+    start, end, group = start[keep], end[keep], group[keep]
+    if len(start) == 0:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    numbers, code = np.unique(group, return_inverse=True)
+    start, end, code = _unite_by_group(start, end, code.astype(np.int64))
+    first = np.flatnonzero(np.diff(code, prepend=-1))
+    return numbers, np.add.reduceat(end - start, first)
+
+
+def _unite_by_group(start: Times, end: Times, code: Times) -> tuple[Times, Times, Times]:
+    """Unite each group's intervals apart from the others', all in one pass.
+
+    Args:
+        start: int64 [n], n > 0.
+        end: int64 [n], each beyond its start.
+        code: int64 [n], groups numbered from 0.
+
+    Returns:
+        Starts, ends and groups, in the order of (group, start).
+    """
     low, high = int(start.min()), int(end.max())
     stride = high - low + 1
-    groups = int(code.max()) + 1
-    if groups * stride > _LARGEST:  # too long a time for too many groups to be laid end to end
-        return _unite_by_group_of_ranks(start, end, code.astype(np.int64))
+    if (int(code.max()) + 1) * stride > _LARGEST:
+        # Too long a time for so many groups: the ranks of the times take their place.
+        times = np.unique(np.concatenate([start, end]))
+        ranks = np.searchsorted(times, start), np.searchsorted(times, end)
+        first, last, code = _unite_by_group(*ranks, code)
+        return times[first], times[last], code
     # Each group moves into a stretch of its own, one ns apart from the next, so that one union
     # does for all.
-    shift = code.astype(np.int64) * stride - low
+    shift = code * stride - low
     apart = union(start + shift, end + shift)
-    back = apart.start // stride * stride - low
-    return apart.start - back, apart.end - back
-
-
-def _unite_by_group_of_ranks(start: Times, end: Times, code: Times) -> tuple[Times, Times]:
-    """Do the same with the rank of each time in its place: slower, but never too long."""
-    times = np.unique(np.concatenate([start, end]))
-    shift = code * (len(times) + 1)
-    apart = union(np.searchsorted(times, start) + shift, np.searchsorted(times, end) + shift)
-    back = apart.start // (len(times) + 1) * (len(times) + 1)
-    return times[apart.start - back], times[apart.end - back]
+    code = apart.start // stride
+    back = code * stride - low
+    return apart.start - back, apart.end - back, code
 
 
 def _where_at_least(starts: Times, ends: Times, depth: int) -> IntervalSet:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
+from overlapaudit.classify.rule_files import bundled_entries, compile_pattern, user_entries
 from overlapaudit.model.errors import UsageError
 
 _CLASS_NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")
 _BUNDLED = "kernel_classes.json"
+_KEY = "rules"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +40,15 @@ class KernelRules:
     def load(cls, user_file: Path | None = None) -> KernelRules:
         """Load the bundled rules, behind those of the user's own file if there is one.
 
-        The file is JSON: {"rules": [["class", "regular expression"], ...]}.
+        The file is JSON: {"rules": [["class", "regular expression"], ...]}. It may hold rules for
+        ranges as well, or only those.
 
         Raises:
             UsageError: the file cannot be read, or a rule in it is not one.
         """
-        bundled = resources.files("overlapaudit.classify") / "data" / _BUNDLED
-        rules = _parse(bundled.read_text(encoding="utf-8"), _BUNDLED)
+        rules = _parse(bundled_entries(_BUNDLED, _KEY), _BUNDLED)
         if user_file is not None:
-            try:
-                text = user_file.read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                reason = getattr(error, "strerror", None) or "not UTF-8 text"
-                raise UsageError(f"{user_file.name}: cannot read the rules ({reason})") from error
-            rules = _parse(text, user_file.name) + rules
+            rules = _parse(user_entries(user_file, _KEY), user_file.name) + rules
         return cls(rules)
 
 
@@ -62,26 +57,12 @@ def is_communication(kernel_class: str) -> bool:
     return kernel_class == "comm" or kernel_class.startswith("comm.")
 
 
-def _parse(text: str, file: str) -> tuple[KernelRule, ...]:
-    try:
-        document = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise UsageError(f"{file}: not JSON ({error})") from error
-    listed = document.get("rules") if isinstance(document, dict) else None
-    if not isinstance(listed, list):
-        raise UsageError(f'{file}: expected {{"rules": [["class", "pattern"], ...]}}')
-    return tuple(_rule(entry, number, file) for number, entry in enumerate(listed, start=1))
+def _parse(entries: list[object], file: str) -> tuple[KernelRule, ...]:
+    return tuple(_rule(entry, f"{file}: rule {n}") for n, entry in enumerate(entries, start=1))
 
 
-def _rule(entry: object, number: int, file: str) -> KernelRule:
+def _rule(entry: object, where: str) -> KernelRule:
     match entry:
         case [str(kernel_class), str(pattern)] if _CLASS_NAME.fullmatch(kernel_class):
-            try:
-                return KernelRule(kernel_class, re.compile(pattern))
-            except (re.error, OverflowError, RecursionError) as error:
-                raise UsageError(
-                    f"{file}: rule {number} ({kernel_class}) has a broken pattern: {error}"
-                ) from error
-    raise UsageError(
-        f"{file}: rule {number} must be a class (a-z, 0-9, _ and dots) and a regular expression"
-    )
+            return KernelRule(kernel_class, compile_pattern(pattern, f"{where} ({kernel_class})"))
+    raise UsageError(f"{where} must be a class (a-z, 0-9, _ and dots) and a regular expression")

@@ -93,6 +93,18 @@ def test_shared_between_groups(members: list[tuple[int, int, int]], far: bool) -
     assert result.length_ns == len(expected) * scale
 
 
+@given(st.lists(st.tuples(times, times, st.integers(-2, 2)), max_size=12), st.booleans())
+def test_length_by_group(members: list[tuple[int, int, int]], far: bool) -> None:
+    scale = 1 << 55 if far else 1
+    table = np.array(members, dtype=np.int64).reshape(-1, 3)
+    numbers, lengths = intervals.length_by_group(
+        table[:, 0] * scale, table[:, 1] * scale, table[:, 2]
+    )
+    covered = {group: grid([(s, e) for s, e, g in members if g == group]) for group in range(-2, 3)}
+    expected = {group: len(one) * scale for group, one in covered.items() if one}
+    assert dict(zip(numbers.tolist(), lengths.tolist(), strict=True)) == expected
+
+
 def test_exact_times() -> None:
     a = normal([(1_000_000_007, 1_000_000_019), (1_000_000_019, 1_000_000_020), (5, 5)])
     assert a.pairs() == [(1_000_000_007, 1_000_000_020)]

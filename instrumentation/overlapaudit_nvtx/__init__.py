@@ -1,0 +1,1 @@
+"""Markers for serving engines; so far the words they are made of (`overlapaudit_nvtx.vocabulary`)."""

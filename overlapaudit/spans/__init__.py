@@ -1,0 +1,1 @@
+"""NVTX ranges: which lies inside which, and which GPU work was launched in them."""

@@ -1,0 +1,116 @@
+"""For every range: how long it was open, and what the GPU work launched in it came to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+
+from overlapaudit import intervals
+from overlapaudit.model.window import Window
+from overlapaudit.spans.launches import LaunchOrder, Rows
+
+# One row per range (or, for ranges open at capture, per replay of the graph): `range_row` is a row
+# of RANGES. GPU figures are null where no work was launched in it.
+SPANS: dict[str, pl.DataType] = {
+    "range_row": pl.Int64(),
+    "launch": pl.Int64(),  # for ranges open at capture: the API_CALLS row of the replay
+    "operations": pl.Int64(),
+    "gpu_start_ns": pl.Int64(),
+    "gpu_end_ns": pl.Int64(),
+    "busy_ns": pl.Int64(),  # the union of its work
+}
+
+# Ranges are taken together until they hold this many operations, so that memory stays bounded.
+_PAIRS_AT_ONCE = 4_000_000
+
+
+def spans_of(
+    ranges: pl.DataFrame, launched: LaunchOrder, operations: pl.DataFrame, window: Window
+) -> pl.DataFrame:
+    """Measure the GPU work that was launched in each range, cut to a window.
+
+    Args:
+        ranges: `range_row`, `thread`, `start_ns`, `end_ns`, all known.
+        launched: the operations by launch, or by capture.
+        operations: OPERATIONS.
+        window: work outside it does not count.
+    """
+    order = _timed(launched, operations, window)
+    first, last = order.launched.slices(
+        ranges["thread"].to_numpy(), ranges["start_ns"].to_numpy(), ranges["end_ns"].to_numpy()
+    )
+    rows = ranges["range_row"].to_numpy()
+    parts = [_measure(rows[part], first[part], last[part], order) for part in _parts(last - first)]
+    return pl.concat([pl.DataFrame(schema=SPANS), *parts])
+
+
+class _Timed:
+    """Launched operations that have time in the window, with that time."""
+
+    def __init__(self, launched: LaunchOrder, start: Rows, end: Rows) -> None:
+        self.launched = launched
+        self.start = start
+        self.end = end
+
+
+def _timed(launched: LaunchOrder, operations: pl.DataFrame, window: Window) -> _Timed:
+    picked = operations.select("start_ns", "end_ns")[launched.operation]
+    known = picked["start_ns"].is_not_null() & picked["end_ns"].is_not_null()
+    start = picked["start_ns"].fill_null(0).to_numpy()
+    end = picked["end_ns"].fill_null(0).to_numpy()
+    keep = known.to_numpy() & (end >= start)
+    if window.start_ns is not None and window.end_ns is not None:
+        keep &= (end > window.start_ns) & (start < window.end_ns)
+        start, end = np.maximum(start, window.start_ns), np.minimum(end, window.end_ns)
+    return _Timed(
+        LaunchOrder(
+            launched.thread[keep],
+            launched.launched_ns[keep],
+            launched.returned_ns[keep],
+            launched.operation[keep],
+            launched.launch[keep],
+        ),
+        start[keep],
+        end[keep],
+    )
+
+
+def _parts(sizes: Rows) -> Iterator[slice]:
+    """Cut ranges into runs that hold about equally many operations."""
+    if not len(sizes):
+        return
+    number = np.cumsum(sizes) // _PAIRS_AT_ONCE
+    begins = np.flatnonzero(np.diff(number, prepend=-1))
+    for begin, end in zip(begins, [*begins[1:], len(sizes)], strict=True):
+        yield slice(int(begin), int(end))
+
+
+def _measure(rows: Rows, first: Rows, last: Rows, order: _Timed) -> pl.DataFrame:
+    counts = last - first
+    range_of = np.repeat(np.arange(len(rows)), counts)
+    position = np.arange(len(range_of)) - np.repeat(np.cumsum(counts) - counts, counts)
+    position += np.repeat(first, counts)
+    start, end = order.start[position], order.end[position]
+    busy = np.zeros(len(rows), dtype=np.int64)
+    group, length = intervals.length_by_group(start, end, range_of)
+    busy[group] = length
+    has_work = counts > 0
+    begin = np.cumsum(counts) - counts
+    gpu_start = np.zeros(len(rows), dtype=np.int64)
+    gpu_end = np.zeros(len(rows), dtype=np.int64)
+    if has_work.any():
+        gpu_start[has_work] = np.minimum.reduceat(start, begin[has_work])
+        gpu_end[has_work] = np.maximum.reduceat(end, begin[has_work])
+    known = pl.Series(has_work)
+    return pl.DataFrame(
+        {"range_row": rows, "operations": counts, "s": gpu_start, "e": gpu_end, "b": busy}
+    ).select(
+        "range_row",
+        pl.lit(None, pl.Int64).alias("launch"),
+        "operations",
+        pl.when(known).then("s").alias("gpu_start_ns"),
+        pl.when(known).then("e").alias("gpu_end_ns"),
+        pl.when(known).then("b").alias("busy_ns"),
+    )
