@@ -1,1 +1,1 @@
-"""Markers for serving engines; so far the words they are made of (`overlapaudit_nvtx.vocabulary`)."""
+"""Markers for serving engines: so far their words alone, in `overlapaudit_nvtx.vocabulary`."""

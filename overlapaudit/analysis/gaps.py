@@ -13,11 +13,9 @@ from overlapaudit.model.trace import Recording, Trace
 
 # Parts of the JSON that belong to analyses which this version does not make.
 _NOT_COMPUTED = (
-    "spans",
-    "coverage.gpu_ns_in_ranges_share",
     "critical_path",
     "contention",
-    "hidden_syncs",
+    "hidden_syncs.saving_ns",
     "pairs",
     "mechanisms",
     "requests",
@@ -101,6 +99,14 @@ def _host(trace: Trace) -> Iterator[NotRecorded]:
             "NVTX was traced, but the program set no range" if asked else "no NVTX table",
             "markers in the program" if asked else "--trace=cuda,nvtx",
         )
+    no_calls = TableName.API_CALLS not in recording.tables or not recording.operations
+    if TableName.RANGES not in recording.tables or no_calls:
+        for what in ("spans", "coverage.gpu_ns_in_ranges_share"):
+            yield NotRecorded(
+                what, "needs GPU work, the API calls that launched it, and NVTX ranges", None
+            )
+    if no_calls:
+        yield NotRecorded("hidden_syncs", "needs GPU work and API calls", None)
     if trace.event_records.is_empty() and _records_events(trace):
         yield NotRecorded(
             "event records",

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import reprlib
 import warnings
 from importlib import resources
 from pathlib import Path
 
 from overlapaudit.model.errors import UsageError
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 60
 
 _KEYS = {"note", "ranges", "rules"}
 
@@ -43,6 +47,11 @@ def compile_pattern(pattern: str, where: str) -> re.Pattern[str]:
         raise UsageError(f"{where} has a broken pattern: {error}") from error
 
 
+def shown(word: object) -> str:
+    """Show what a rule file says where it is wrong, on one line and shortened."""
+    return _SHORT.repr(word)
+
+
 def _entries(text: str, file: str, key: str) -> list[object]:
     try:
         document = json.loads(text, object_pairs_hook=_no_key_twice)
@@ -54,7 +63,9 @@ def _entries(text: str, file: str, key: str) -> list[object]:
             " or one of the two"
         )
     for unknown in sorted(document.keys() - _KEYS):
-        raise UsageError(f"{file}: unknown key {unknown!r}; a rule file has {_listed(_KEYS)}")
+        raise UsageError(
+            f"{file}: unknown key {shown(unknown)}; a rule file has {', '.join(sorted(_KEYS))}"
+        )
     listed = document.get(key, [])
     if not isinstance(listed, list):
         raise UsageError(f'{file}: "{key}" must be a list of rules')
@@ -62,13 +73,9 @@ def _entries(text: str, file: str, key: str) -> list[object]:
 
 
 def _no_key_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice!r} comes twice")
+    members: dict[str, object] = {}
+    for name, value in pairs:
+        if name in members:
+            raise ValueError(f"the key {shown(name)} comes twice")
+        members[name] = value
     return members
-
-
-def _listed(words: set[str]) -> str:
-    return ", ".join(sorted(words))

@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from overlapaudit.cli import audit, doctor, explain, rules
+from overlapaudit.cli import audit, doctor, explain, rules, scrub
 from overlapaudit.model.errors import OverlapAuditError
 from overlapaudit.version import __version__
 
@@ -31,6 +31,7 @@ app.command("audit")(audit.command)
 app.command("doctor")(doctor.command)
 app.command("explain")(explain.command)
 app.command("rules")(rules.command)
+app.command("scrub")(scrub.command)
 
 
 def _print_version(wanted: bool) -> None:

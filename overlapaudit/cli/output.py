@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import typer
@@ -54,6 +55,26 @@ def write(target: Path, text: str) -> None:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+    except OSError as error:
+        raise UsageError(f"{target}: cannot be written ({error.strerror})") from error
+    typer.echo(f"Wrote {target}", err=True)
+
+
+@contextmanager
+def whole_file(target: Path) -> Iterator[Path]:
+    """Give a path to write to, in a folder of its own; the file then takes the target's place.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    try:
+        with tempfile.TemporaryDirectory(
+            dir=target.absolute().parent, prefix=".overlapaudit-"
+        ) as folder:
+            temporary = Path(folder) / "file"
+            yield temporary
+            temporary.chmod(0o666 & ~_umask())
+            temporary.replace(target)
     except OSError as error:
         raise UsageError(f"{target}: cannot be written ({error.strerror})") from error
     typer.echo(f"Wrote {target}", err=True)

@@ -75,6 +75,11 @@ RANGES: Schema = {
     "range_id": _INT,
     "payload": _INT,
     "payload_real": pl.Float64(),
+    "level": _NAME,  # by the rules: request, iteration, layer, cache, mech, or a foreign one
+    "phase": _NAME,  # the same
+    "engine": _NAME,  # whose marker it is
+    "key": _INT,  # request id, step number, layer index, block count
+    "facts": _TEXT,  # key=value pairs of our own markers, as they stand there
 }
 
 WAITS: Schema = {

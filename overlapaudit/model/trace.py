@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -79,8 +79,11 @@ class Trace:
     """
 
     def __init__(
-        self, source: TraceSource, classify: Callable[[pl.DataFrame], pl.DataFrame]
+        self,
+        source: TraceSource,
+        classify: Mapping[TableName, Callable[[pl.DataFrame], pl.DataFrame]],
     ) -> None:
+        """Take over an open source; `classify` fills the columns that rules decide."""
         self._source = source
         self._classify = classify
         self._tables: dict[TableName, pl.DataFrame] = {}
@@ -89,7 +92,8 @@ class Trace:
         """Give a table by name."""
         if name not in self._tables:
             frame = self._source.load(name)
-            self._tables[name] = self._classify(frame) if name is TableName.OPERATIONS else frame
+            by_rules = self._classify.get(name)
+            self._tables[name] = frame if by_rules is None else by_rules(frame)
         return self._tables[name]
 
     @property

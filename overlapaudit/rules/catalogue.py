@@ -98,6 +98,26 @@ RULES: Mapping[str, Rule] = {
                 "warning_share": Threshold(0.05, "share of a device's kernel time to warn from")
             },
         ),
+        Rule(
+            "OA201",
+            "same-stream",
+            "Copies or communication queue on the kernels' own stream",
+            layer="executor",
+            tuning_step=3,
+        ),
+        Rule("OA501", "scalar-read-back", "The host waits to read a value", "runtime", 1),
+        Rule(
+            "OA502",
+            "explicit-wait",
+            "The host waits for a stream, a device or an event",
+            "runtime",
+            1,
+        ),
+        Rule(
+            "OA503", "pageable-copy", "A copy of pageable memory makes the host wait", "runtime", 1
+        ),
+        Rule("OA505", "allocator-sync", "Allocating or freeing waits for the GPU", "runtime", 1),
+        Rule("OA510", "blocking-copy", "A synchronous copy makes the host wait", "runtime", 1),
     )
 }
 

@@ -11,11 +11,11 @@ from overlapaudit import intervals
 from overlapaudit.model.window import Window
 from overlapaudit.spans.launches import LaunchOrder, Rows
 
-# One row per range (or, for ranges open at capture, per replay of the graph): `range_row` is a row
-# of RANGES. GPU figures are null where no work was launched in it.
+# One row for each range in which work was launched, or for each of its launches. `range_row` is a
+# row of RANGES.
 SPANS: dict[str, pl.DataType] = {
     "range_row": pl.Int64(),
-    "launch": pl.Int64(),  # for ranges open at capture: the API_CALLS row of the replay
+    "launch": pl.Int64(),  # where launches are told apart: the row of API_CALLS
     "operations": pl.Int64(),
     "gpu_start_ns": pl.Int64(),
     "gpu_end_ns": pl.Int64(),
@@ -27,7 +27,12 @@ _PAIRS_AT_ONCE = 4_000_000
 
 
 def spans_of(
-    ranges: pl.DataFrame, launched: LaunchOrder, operations: pl.DataFrame, window: Window
+    ranges: pl.DataFrame,
+    launched: LaunchOrder,
+    operations: pl.DataFrame,
+    window: Window,
+    *,
+    each_launch: bool = False,
 ) -> pl.DataFrame:
     """Measure the GPU work that was launched in each range, cut to a window.
 
@@ -36,13 +41,17 @@ def spans_of(
         launched: the operations by launch, or by capture.
         operations: OPERATIONS.
         window: work outside it does not count.
+        each_launch: measure the launches of a range apart, as the replays of a captured graph.
     """
     order = _timed(launched, operations, window)
     first, last = order.launched.slices(
         ranges["thread"].to_numpy(), ranges["start_ns"].to_numpy(), ranges["end_ns"].to_numpy()
     )
     rows = ranges["range_row"].to_numpy()
-    parts = [_measure(rows[part], first[part], last[part], order) for part in _parts(last - first)]
+    parts = [
+        _measure(rows[part], first[part], last[part], order, each_launch=each_launch)
+        for part in _parts(last - first)
+    ]
     return pl.concat([pl.DataFrame(schema=SPANS), *parts])
 
 
@@ -87,30 +96,37 @@ def _parts(sizes: Rows) -> Iterator[slice]:
         yield slice(int(begin), int(end))
 
 
-def _measure(rows: Rows, first: Rows, last: Rows, order: _Timed) -> pl.DataFrame:
+def _measure(
+    rows: Rows, first: Rows, last: Rows, order: _Timed, *, each_launch: bool
+) -> pl.DataFrame:
     counts = last - first
     range_of = np.repeat(np.arange(len(rows)), counts)
     position = np.arange(len(range_of)) - np.repeat(np.cumsum(counts) - counts, counts)
     position += np.repeat(first, counts)
+    launch = order.launched.launch[position]
+    if each_launch:
+        by_launch = np.lexsort((position, launch, range_of))
+        range_of, position, launch = range_of[by_launch], position[by_launch], launch[by_launch]
+    else:
+        launch = np.zeros_like(launch)
+    new = np.diff(range_of, prepend=-1) != 0
+    new[1:] |= np.diff(launch) != 0
+    begins = np.flatnonzero(new)
+    if not len(begins):
+        return pl.DataFrame(schema=SPANS)
     start, end = order.start[position], order.end[position]
-    busy = np.zeros(len(rows), dtype=np.int64)
-    group, length = intervals.length_by_group(start, end, range_of)
-    busy[group] = length
-    has_work = counts > 0
-    begin = np.cumsum(counts) - counts
-    gpu_start = np.zeros(len(rows), dtype=np.int64)
-    gpu_end = np.zeros(len(rows), dtype=np.int64)
-    if has_work.any():
-        gpu_start[has_work] = np.minimum.reduceat(start, begin[has_work])
-        gpu_end[has_work] = np.maximum.reduceat(end, begin[has_work])
-    known = pl.Series(has_work)
+    group = np.cumsum(new) - 1
+    busy = np.zeros(len(begins), dtype=np.int64)
+    timed, lengths = intervals.length_by_group(start, end, group)
+    busy[timed] = lengths
     return pl.DataFrame(
-        {"range_row": rows, "operations": counts, "s": gpu_start, "e": gpu_end, "b": busy}
-    ).select(
-        "range_row",
-        pl.lit(None, pl.Int64).alias("launch"),
-        "operations",
-        pl.when(known).then("s").alias("gpu_start_ns"),
-        pl.when(known).then("e").alias("gpu_end_ns"),
-        pl.when(known).then("b").alias("busy_ns"),
+        {
+            "range_row": rows[range_of[begins]],
+            "launch": pl.Series(launch[begins]) if each_launch else None,
+            "operations": np.diff(begins, append=len(group)),
+            "gpu_start_ns": np.minimum.reduceat(start, begins),
+            "gpu_end_ns": np.maximum.reduceat(end, begins),
+            "busy_ns": busy,
+        },
+        schema=SPANS,
     )

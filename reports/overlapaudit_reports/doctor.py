@@ -20,7 +20,7 @@ def doctor_text(
     lines: list[str] = []
     for one, facts in zip(document.inputs, recorded, strict=True):
         lines += [*input_lines(one, shown), *_recording(facts, shown), ""]
-    lines += coverage_lines(document.coverage, shown)
+    lines += coverage_lines(document, shown)
     lines += _gaps(document, shown)
     if recorded:
         lines += _recipe(recorded[0], shown)

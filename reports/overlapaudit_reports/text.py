@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping
 
-from overlapaudit.model.document import AuditDocument, Coverage, Device, Input, Overlap
+from overlapaudit.model.document import AuditDocument, Device, Input, Overlap
 from overlapaudit.model.findings import Finding
 from overlapaudit.model.kinds import Severity
 from overlapaudit_reports.escape import printable, shortened
@@ -23,7 +23,8 @@ def audit_text(document: AuditDocument, terminal: Terminal | None = None) -> str
     lines = [
         *_inputs(document, shown),
         *_devices(document, shown),
-        *coverage_lines(document.coverage, shown),
+        *_spans(document, shown),
+        *coverage_lines(document, shown),
         *_findings(document.findings, shown),
     ]
     return "\n".join(line.rstrip() for line in lines) + "\n"
@@ -43,9 +44,11 @@ def input_lines(one: Input, terminal: Terminal) -> Iterator[str]:
         yield f"  {said}"
 
 
-def coverage_lines(coverage: Coverage, terminal: Terminal) -> Iterator[str]:
+def coverage_lines(document: AuditDocument, terminal: Terminal) -> Iterator[str]:
     """Say how far the parts of the trace fit together."""
-    yield terminal.styled("coverage", "1")
+    coverage = document.coverage
+    of_what = "" if document.window.start_ns is None else " of the whole trace"
+    yield terminal.styled(f"coverage{of_what}", "1")
     yield f"  operations          {count(coverage.operations)}"
     yield _ratio("  with their launch", coverage.operations_with_launch, coverage.operations)
     yield _ratio("  launches with work", coverage.launches_with_operation, coverage.launches)
@@ -56,6 +59,9 @@ def coverage_lines(coverage: Coverage, terminal: Terminal) -> Iterator[str]:
         if waits
         else "unknown"
     )
+    in_ranges = coverage.gpu_ns_in_ranges_share
+    known = "unknown" if in_ranges is None else share(round(in_ranges * 1_000_000), 1_000_000)
+    yield f"  GPU time in ranges  {known}"
     yield f"  opaque graph time   {duration(coverage.opaque_graph_ns)}"
     yield f"  clock violations    {count(coverage.clock_violations)}"
     recordable = [gap.what for gap in coverage.not_recorded if gap.capture_with]
@@ -168,6 +174,23 @@ def _overlap_rows(device: Device, unit: TimeUnit, terminal: Terminal) -> Iterato
 
 def _pair_name(pair: Overlap) -> str:
     return f"{pair.a}, two streams" if pair.a == pair.b else f"{pair.a} & {pair.b}"
+
+
+def _spans(document: AuditDocument, terminal: Terminal) -> Iterator[str]:
+    """List levels and phases; sums over their ranges."""
+    if not document.spans:
+        return
+    longest = max(max(one.host_ns, one.span_ns) for one in document.spans)
+    unit = TimeUnit.for_window(longest)
+    yield terminal.styled("ranges", "1") + f", sums in {unit.name}"
+    yield f"  {'level.phase':<26}{'count':>7}{'host':>13}{'GPU span':>13}{'GPU busy':>13}{'ops':>8}"
+    for one in document.spans:
+        name = shortened(printable(f"{one.level}.{one.phase}"), 26)
+        yield (
+            f"  {name:<26}{one.count:>7,}{unit.text(one.host_ns):>13}{unit.text(one.span_ns):>13}"
+            f"{unit.text(one.busy_ns):>13}{one.operations:>8,}"
+        )
+    yield ""
 
 
 def _findings(findings: tuple[Finding, ...], terminal: Terminal) -> Iterator[str]:

@@ -13,7 +13,8 @@ import polars
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = {"overlapaudit", "overlapaudit_reports"}  # of those named, the ones that exist
+# Of those named, the ones that exist.
+PACKAGES = {"overlapaudit", "overlapaudit_nvtx", "overlapaudit_reports"}
 
 
 def _run(*command: object, cwd: Path) -> str:
@@ -40,9 +41,11 @@ def test_contents(built: Path) -> None:
     assert {top for top in tops if not top.endswith(".dist-info")} == PACKAGES
     for needed in (
         "overlapaudit/classify/data/kernel_classes.json",
+        "overlapaudit/classify/data/range_rules.json",
         "overlapaudit/rules/pages/OA001.md",
         "overlapaudit/model/audit.schema.json",
         "overlapaudit/py.typed",
+        "overlapaudit_nvtx/py.typed",
         "overlapaudit_reports/py.typed",
     ):
         assert needed in names

@@ -203,6 +203,7 @@ def test_what_this_version_leaves_null_is_named() -> None:
     assert null <= named
     assert document["coverage"]["gpu_ns_in_ranges_share"] is None
     assert "coverage.gpu_ns_in_ranges_share" in named
+    assert "hidden_syncs.saving_ns" in named
 
 
 def test_coverage_of_several_processes_is_added_up() -> None:

@@ -1,0 +1,79 @@
+"""Copies or communication that cannot run beside kernels because they share the kernels' stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from overlapaudit import intervals
+from overlapaudit.analysis.lanes import DeviceActivity, has_time
+from overlapaudit.model.kinds import Direction, Lane
+from overlapaudit.model.trace import Trace
+
+# This much of a lane's time must lie on streams that run kernels too.
+_SHARED_SHARE = 0.9
+# Copies on the device itself compete with kernels for its memory, whatever their stream.
+_ACROSS_THE_BUS = [Direction.H2D.value, Direction.D2H.value]
+
+
+@dataclass(frozen=True, slots=True)
+class SameStream:
+    """A lane that ran on the kernels' own streams.
+
+    Attributes:
+        lane: copies between host and device, or communication.
+        lane_ns: its time.
+        compute_ns: time of the kernels.
+        overlap_ns: of both at once.
+        on_kernel_streams_ns: the lane's time on streams that run kernels too.
+        streams: those streams.
+    """
+
+    lane: Lane
+    lane_ns: int
+    compute_ns: int
+    overlap_ns: int
+    on_kernel_streams_ns: int
+    streams: tuple[int, ...]
+
+    @property
+    def cost_ns(self) -> int:
+        """The most that running them side by side could save: the smaller of both, less what is."""
+        return max(0, min(self.on_kernel_streams_ns, self.compute_ns) - self.overlap_ns)
+
+
+def same_stream(trace: Trace, activity: DeviceActivity) -> list[SameStream]:
+    """Find the lanes of a device that share the kernels' streams."""
+    rows = trace.operations.filter(
+        (pl.col("process") == activity.process) & (pl.col("device") == activity.device) & has_time()
+    ).select("context", "stream", "lane", "direction", "start_ns", "end_ns")
+    kernels = rows.filter(pl.col("lane") == Lane.COMPUTE.value)
+    kernel_streams = kernels.select("context", "stream").unique()
+    overlaps = {frozenset((pair.a, pair.b)): pair.overlap_ns for pair in activity.overlap}
+    found = []
+    for lane in (Lane.COPY, Lane.COMM):
+        of_lane = rows.filter(pl.col("lane") == lane.value)
+        if lane is Lane.COPY:
+            of_lane = of_lane.filter(pl.col("direction").is_in(_ACROSS_THE_BUS))
+        shared = of_lane.join(kernel_streams, on=["context", "stream"], how="semi")
+        covered = _time(shared, activity)
+        lane_ns = _time(of_lane, activity)
+        if covered == 0 or covered < _SHARED_SHARE * lane_ns:
+            continue
+        found.append(
+            SameStream(
+                lane,
+                lane_ns,
+                activity.lanes[Lane.COMPUTE].length_ns,
+                overlaps.get(frozenset((lane.value, Lane.COMPUTE.value)), 0),
+                covered,
+                tuple(shared["stream"].unique().sort().drop_nulls().to_list()),
+            )
+        )
+    return found
+
+
+def _time(rows: pl.DataFrame, activity: DeviceActivity) -> int:
+    covered = intervals.union(rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy())
+    return intervals.clip(covered, activity.start_ns, activity.end_ns).length_ns

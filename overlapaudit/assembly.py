@@ -1,0 +1,245 @@
+"""Put what was measured of each trace together into the document that is shown and written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from overlapaudit.analysis import gaps, host_findings, trace_findings
+from overlapaudit.analysis.coverage import WaitResolution
+from overlapaudit.analysis.hidden_syncs import WaitSite
+from overlapaudit.analysis.lanes import DeviceActivity, device_activities
+from overlapaudit.analysis.trace_findings import Subject
+from overlapaudit.model import document as doc
+from overlapaudit.model.findings import Finding
+from overlapaudit.model.kinds import Lane, Severity
+from overlapaudit.model.tables import TableName
+from overlapaudit.model.trace import Trace
+from overlapaudit.model.window import WHOLE_TRACE, Window
+from overlapaudit.rules.policy import Policy
+from overlapaudit.spans.phases import PhaseFigures
+from overlapaudit.version import __version__
+
+_BY_WEIGHT = list(reversed(Severity))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One trace of the run, measured.
+
+    Attributes:
+        subject: the trace, its coverage, its devices and ranks.
+        phases: its ranges by level and phase; None where ranges or API calls were not recorded.
+        time_inside: busy time launched inside ranges, and all busy time (ns); None as `phases`.
+        hidden_syncs: None where API calls were not recorded.
+    """
+
+    subject: Subject
+    phases: list[PhaseFigures] | None
+    time_inside: tuple[int, int] | None
+    hidden_syncs: list[WaitSite] | None
+
+
+def assemble(parts: Sequence[Part], window: Window, policy: Policy) -> doc.AuditDocument:
+    """Judge the parts and give the whole document."""
+    traced = any(part.subject.trace.recording.operations for part in parts)
+    devices = sorted(
+        (_device(part, activity) for part in parts for activity in part.subject.devices),
+        key=lambda device: (device.rank, device.device),
+    )
+    return doc.AuditDocument(
+        format_version=doc.FORMAT_VERSION,
+        tool=doc.Tool("overlapaudit", __version__),
+        inputs=tuple(_input(part.subject.trace) for part in parts),
+        window=doc.AuditedWindow(window.kind.value, window.start_ns, window.end_ns),
+        coverage=_coverage(parts),
+        devices=tuple(devices) if traced else None,
+        findings=tuple(_findings(parts, policy)),
+        spans=_spans(parts),
+        hidden_syncs=_hidden_syncs(parts),
+    )
+
+
+def _findings(parts: Sequence[Part], policy: Policy) -> list[Finding]:
+    """Judge every part: findings by weight, then what the trace is worth before what it shows."""
+    found = [
+        finding
+        for part in parts
+        for finding in (
+            *trace_findings.findings(part.subject, policy),
+            *host_findings.findings(part.subject, part.hidden_syncs or (), policy),
+        )
+    ]
+    found.sort(key=lambda one: (_BY_WEIGHT.index(one.severity), one.code, -(one.cost_ns or 0)))
+    return found
+
+
+def _input(trace: Trace) -> doc.Input:
+    identity = trace.identity
+    return doc.Input(
+        identity.file,
+        identity.sha256,
+        identity.tool,
+        identity.tool_version,
+        identity.schema_version,
+        identity.duration_ns,
+    )
+
+
+def _device(part: Part, activity: DeviceActivity) -> doc.Device:
+    blind = activity.process in part.subject.coverage.blind_graph_launches
+    lanes = {lane.value: covered.length_ns for lane, covered in activity.lanes.items()}
+    exposed = {lane.value: ns for lane, ns in activity.exposed_ns.items()}
+    unknown = {Lane.GRAPH.value: None} if blind else {}
+    return doc.Device(
+        process=activity.process,
+        rank=part.subject.rank_of[activity.process],
+        device=activity.device,
+        name=_gpu_name(part.subject.trace, activity),
+        window_ns=activity.window_ns,
+        busy_ns=None if blind else activity.busy.length_ns,
+        idle_ns=None if blind else activity.idle_ns,
+        lanes=doc.Lanes(**{**lanes, **unknown}),
+        exposed=doc.Lanes(**{**exposed, **unknown}),
+        copies=doc.Copies(**{way.value: c.length_ns for way, c in activity.copies.items()}),
+        overlap=tuple(
+            doc.Overlap(
+                pair.a, pair.b, pair.a_ns, pair.b_ns,
+                pair.overlap_ns, pair.exposed_a_ns, pair.exposed_b_ns,
+            )
+            for pair in activity.overlap
+        ),
+        unclassified_ns=activity.unclassified_ns,
+    )  # fmt: skip
+
+
+def _gpu_name(trace: Trace, activity: DeviceActivity) -> str | None:
+    """Name a device's GPU, if the export leaves no doubt which it is.
+
+    The ordinal is the process' own: with CUDA_VISIBLE_DEVICES each rank may call its GPU 0. So
+    without the map from (process, ordinal) to GPU only a machine of equal GPUs has a sure answer.
+    """
+    gpus = trace.table(TableName.GPUS)
+    process_id = activity.process >> 24 & 0xFFFFFF
+    mapped = trace.table(TableName.DEVICES).filter(
+        (pl.col("process_id") == process_id) & (pl.col("device") == activity.device)
+    )
+    if not mapped.is_empty():
+        gpus = gpus.filter(pl.col("gpu").is_in(mapped["gpu"].implode()))
+    names = gpus["name"].drop_nulls().unique().to_list()
+    return names[0] if len(names) == 1 else None
+
+
+def _coverage(parts: Sequence[Part]) -> doc.Coverage:
+    # A report without GPU work (of a launcher, say) has nothing to add up.
+    measured = [
+        part.subject.coverage for part in parts if part.subject.coverage.operations is not None
+    ]
+    lacking = [
+        gap for part in parts for gap in gaps.gaps(part.subject.trace, part.subject.coverage)
+    ]
+    lacking += [gap for part in parts for gap in _unnamed_gpus(part)]
+    return doc.Coverage(
+        operations=_sum(one.operations for one in measured),
+        operations_with_launch=_sum(one.operations_with_launch for one in measured),
+        launches=_sum(one.launches for one in measured),
+        launches_with_operation=_sum(one.launches_with_operation for one in measured),
+        gpu_ns_in_ranges_share=_share([part.time_inside for part in parts]),
+        waits=_wait_counts([part.subject.coverage.waits for part in parts]),
+        opaque_graph_ns=_sum(
+            _opaque_ns(part) for part in parts if part.subject.coverage.operations is not None
+        ),
+        clock_violations=_sum(one.clock_violations for one in measured),
+        not_recorded=tuple(dict.fromkeys(lacking + gaps.not_computed())),
+    )
+
+
+def _share(parts: Sequence[tuple[int, int] | None]) -> float | None:
+    """Divide the sums; None where a part is not known or no device was busy."""
+    known = [part for part in parts if part is not None]
+    whole = sum(part[1] for part in known)
+    if len(known) < len(parts) or whole == 0:
+        return None
+    return round(sum(part[0] for part in known) / whole, 6)
+
+
+def _spans(parts: Sequence[Part]) -> tuple[doc.Span, ...] | None:
+    """Add up the phases of all ranks, in the order in which they were first met."""
+    if not parts or any(part.phases is None for part in parts):
+        return None
+    found: dict[tuple[str, str], doc.Span] = {}
+    for one in (figures for part in parts for figures in part.phases or ()):
+        before = found.get((one.level, one.phase), doc.Span(one.level, one.phase, 0, 0, 0, 0, 0))
+        found[one.level, one.phase] = doc.Span(
+            one.level,
+            one.phase,
+            before.count + one.count,
+            before.host_ns + one.host_ns,
+            before.span_ns + one.span_ns,
+            before.busy_ns + one.busy_ns,
+            before.operations + one.operations,
+        )
+    return tuple(found.values())
+
+
+def _hidden_syncs(parts: Sequence[Part]) -> tuple[doc.HiddenSync, ...] | None:
+    """List the hidden waits of all ranks, dearest first."""
+    if not parts or any(part.hidden_syncs is None for part in parts):
+        return None
+    sites = [site for part in parts for site in part.hidden_syncs or ()]
+    sites.sort(key=lambda site: (site.gpu_idle_ns is None, -(site.gpu_idle_ns or 0)))
+    return tuple(
+        doc.HiddenSync(
+            code=site.code,
+            api=site.api,
+            process=site.process,
+            thread=site.thread,
+            span=site.range_text,
+            count=site.count,
+            host_wait_ns=site.host_wait_ns,
+            gpu_idle_ns=site.gpu_idle_ns,
+            saving_ns=None,
+        )
+        for site in sites
+    )
+
+
+def _wait_counts(resolved: Sequence[WaitResolution | None]) -> doc.WaitCounts | None:
+    known = [one for one in resolved if one is not None]
+    if not known:
+        return None
+    return doc.WaitCounts(
+        exact=sum(one.exact for one in known),
+        inferred=sum(one.inferred for one in known),
+        unresolved=sum(one.unresolved for one in known),
+    )
+
+
+def _opaque_ns(part: Part) -> int | None:
+    """Sum the opaque graph time of the whole trace, whatever the window."""
+    if not part.subject.trace.recording.operations or part.subject.coverage.blind_graph_launches:
+        return None
+    whole = device_activities(
+        part.subject.trace.operations.filter(pl.col("lane") == Lane.GRAPH.value), WHOLE_TRACE
+    )
+    return sum(device.busy.length_ns for device in whole)
+
+
+def _unnamed_gpus(part: Part) -> list[doc.NotRecorded]:
+    if all(_gpu_name(part.subject.trace, device) for device in part.subject.devices):
+        return []
+    reason = (
+        "the export does not say which of the machine's GPUs each process used"
+        if not part.subject.trace.table(TableName.GPUS).is_empty()
+        else "the export does not list the machine's GPUs"
+    )
+    return [doc.NotRecorded("devices.name", reason, "an export by nsys 2025.3 or later")]
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    """Add up; None where a part is not known, since the rest is not the whole."""
+    parts = list(values)
+    known = [value for value in parts if value is not None]
+    return sum(known) if parts and len(known) == len(parts) else None

@@ -1,0 +1,110 @@
+"""What all ranges of one level and phase came to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from overlapaudit.model.tables import TableName
+from overlapaudit.model.trace import Trace
+from overlapaudit.model.window import Window
+from overlapaudit.spans.launches import LaunchOrder, by_capture, by_launch
+from overlapaudit.spans.nesting import numbered, outermost
+from overlapaudit.spans.span_table import spans_of
+
+# Ranges that were open when a graph was captured speak for its replays at this level only: a step
+# that captured a graph is not the step that replays it.
+_LEVEL_AT_CAPTURE = "layer"
+# Kept by no one: second ranges that markers emit for the same thing.
+_DROPPED = "drop"
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseFigures:
+    """All outermost ranges of one level and phase, in a window.
+
+    Attributes:
+        level: of the vocabulary, or a foreign one.
+        phase: the same.
+        count: ranges.
+        host_ns: how long they were open; ranges that were not closed have no such time.
+        span_ns: the sum of their GPU envelopes, first start to last end.
+        busy_ns: the sum of the unions of their GPU work.
+        operations: how many operations they launched.
+    """
+
+    level: str
+    phase: str
+    count: int
+    host_ns: int
+    span_ns: int
+    busy_ns: int
+    operations: int
+
+
+def phase_figures(trace: Trace, window: Window) -> list[PhaseFigures]:
+    """Measure every level and phase that the rules know, by level and first appearance."""
+    known = numbered(trace.ranges).filter(
+        pl.col("level").is_not_null() & (pl.col("level").cast(pl.String) != _DROPPED)
+    )
+    ranges = outermost(_inside(known, window), ["level", "phase"])
+    if ranges.is_empty():
+        return []
+    spans = spans_of(ranges, launched_work(trace), trace.operations, window)
+    captured = ranges.filter(pl.col("level").cast(pl.String) == _LEVEL_AT_CAPTURE)
+    replayed = _replayed(trace, captured, window)
+    figures = (
+        ranges.select(
+            "range_row", pl.col("level").cast(pl.String), pl.col("phase").cast(pl.String),
+            host_ns=_host_ns(trace.ranges["end_ns"].gather(ranges["range_row"]), window),
+            began="start_ns",
+        )
+        .join(_sums(pl.concat([spans, replayed])), on="range_row", how="left")
+        .group_by("level", "phase")
+        .agg(
+            pl.len().alias("count"),
+            pl.col("host_ns", "span_ns", "busy_ns", "operations").sum(),
+            pl.col("began").min(),
+        )
+        .sort("level", "began", "phase")
+        .drop("began")
+    )  # fmt: skip
+    return [PhaseFigures(**row) for row in figures.rows(named=True)]
+
+
+def launched_work(trace: Trace) -> LaunchOrder:
+    """Give the operations by launch."""
+    return by_launch(trace.operations, trace.api_calls)
+
+
+def _inside(ranges: pl.DataFrame, window: Window) -> pl.DataFrame:
+    if window.start_ns is None or window.end_ns is None:
+        return ranges
+    return ranges.filter(
+        (pl.col("start_ns") < window.end_ns) & (pl.col("end_ns") > window.start_ns)
+    )
+
+
+def _host_ns(end_ns: pl.Series, window: Window) -> pl.Expr:
+    """Give how long each range was open in the window, 0 where it was not closed."""
+    start, end = pl.col("start_ns"), pl.lit(end_ns)
+    if window.start_ns is not None and window.end_ns is not None:
+        start = pl.max_horizontal(start, pl.lit(window.start_ns))
+        end = pl.min_horizontal(end, pl.lit(window.end_ns))
+    return (
+        pl.when(pl.lit(end_ns.is_not_null())).then(pl.max_horizontal(end - start, 0)).otherwise(0)
+    )
+
+
+def _replayed(trace: Trace, ranges: pl.DataFrame, window: Window) -> pl.DataFrame:
+    """Measure the replays of graphs that were captured in these ranges, each replay by itself."""
+    captured = by_capture(trace.operations, trace.table(TableName.GRAPH_NODES))
+    return spans_of(ranges, captured, trace.operations, window, each_launch=True)
+
+
+def _sums(spans: pl.DataFrame) -> pl.DataFrame:
+    return spans.group_by("range_row").agg(
+        (pl.col("gpu_end_ns") - pl.col("gpu_start_ns")).sum().alias("span_ns"),
+        pl.col("busy_ns", "operations").sum(),
+    )

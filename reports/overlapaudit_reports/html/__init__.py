@@ -1,0 +1,1 @@
+"""An audit as one HTML file, read without a network."""

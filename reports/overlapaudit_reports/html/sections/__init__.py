@@ -1,0 +1,29 @@
+"""The sections of a page, from top to bottom. Each makes its HTML, or None to be left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from overlapaudit_reports.html.markup import Section
+from overlapaudit_reports.html.report import Report
+from overlapaudit_reports.html.sections import (
+    coverage,
+    devices,
+    findings,
+    hidden_waits,
+    overlap,
+    spans,
+    timeline,
+    verdict,
+)
+
+SECTIONS: tuple[Callable[[Report], Section | None], ...] = (
+    verdict.section,
+    coverage.section,
+    devices.section,
+    timeline.section,
+    overlap.section,
+    hidden_waits.section,
+    spans.section,
+    findings.section,
+)
