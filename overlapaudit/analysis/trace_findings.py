@@ -18,6 +18,7 @@ from overlapaudit.rules.catalogue import RULES
 from overlapaudit.rules.policy import Policy
 
 _NAMES_SHOWN = 5
+_THREAD_BITS = 0xFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,8 @@ def _opaque_graphs(subject: Subject, policy: Policy) -> Iterator[Finding]:
                     (pl.col("kind") == OpKind.GRAPH.value)
                     & (pl.col("process") == activity.process)
                     & (pl.col("device") == activity.device)
+                    & (pl.col("end_ns") > activity.start_ns)
+                    & (pl.col("start_ns") < activity.end_ns)
                 ).height,
             },
             "record with --cuda-graph-trace=node (it costs time per node: compare step times "
@@ -228,8 +231,10 @@ def _perturbing_settings(subject: Subject, _: Policy) -> Iterator[Finding]:
 
 def _profiler_overhead(subject: Subject, policy: Policy) -> Iterator[Finding]:
     overheads = subject.trace.table(TableName.PROFILER_OVERHEADS).filter(has_time())
-    covered = intervals.union(overheads["start_ns"].to_numpy(), overheads["end_ns"].to_numpy())
+    process = pl.col("thread") - (pl.col("thread") & _THREAD_BITS)
     for activity in subject.devices:
+        mine = overheads.filter(process == activity.process)
+        covered = intervals.union(mine["start_ns"].to_numpy(), mine["end_ns"].to_numpy())
         inside = intervals.clip(covered, activity.start_ns, activity.end_ns).length_ns
         if inside == 0 or inside < policy.threshold("OA006", "info_share") * activity.window_ns:
             continue

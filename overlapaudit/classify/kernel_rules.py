@@ -10,6 +10,9 @@ from overlapaudit.classify.rule_files import bundled_entries, compile_pattern, u
 from overlapaudit.model.errors import UsageError
 
 _CLASS_NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")
+# Patterns may take a time that grows with the square of a name's length. Templates run to 10 kB,
+# what a rule looks for stands long before that.
+_LONGEST_NAME = 4_096
 _BUNDLED = "kernel_classes.json"
 _KEY = "rules"
 
@@ -30,7 +33,7 @@ class KernelRules:
 
     def class_of(self, name: str) -> str | None:
         """Give the class of a kernel by its demangled name, None if no rule knows it."""
-        bare = name.removeprefix("void ")
+        bare = name[:_LONGEST_NAME].removeprefix("void ")
         for rule in self.rules:
             if rule.pattern.search(bare):
                 return rule.kernel_class

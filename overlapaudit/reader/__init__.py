@@ -39,9 +39,9 @@ def open_export(path: Path, *, progress: Progress = silent) -> NsysExport:
             return NsysExport(DirectorySource(path, progress=progress), path, table_files(path))
         if path.suffix in nsys_report.SUFFIXES and not _is_sqlite(path):
             exported, clean_up = nsys_report.export(path)
-            source = SqliteSource(exported, progress=progress)
-            return NsysExport(source, path, clean_up=clean_up)
-        return NsysExport(SqliteSource(path, progress=progress), path)
+            return NsysExport(SqliteSource(exported, progress=progress), path, clean_up=clean_up)
+        source = SqliteSource(path, progress=progress)
+        return NsysExport(source, path, handle=source.handle)
     except FileNotFoundError as error:
         raise InputError(f"{path.name}: no such file") from error
     except OSError as error:
@@ -60,6 +60,8 @@ def find_inputs(path: Path) -> list[Path]:
     if not path.exists():
         raise InputError(f"{path.name}: no such file")
     if not path.is_dir():
+        if not path.is_file():
+            raise InputError(f"{path.name}: not a regular file")
         if path.suffix == nsys_report.UNFINISHED_SUFFIX:
             raise InputError(
                 f"{path.name}: the capture was not finalised, so there is no report in it; "
@@ -70,6 +72,13 @@ def find_inputs(path: Path) -> list[Path]:
         if table_files(path):
             return [path]
         found = [entry for entry in sorted(path.iterdir(), key=_natural) if _is_export(entry)]
+        # A report beside its own export is the same rank.
+        exported = {entry.stem for entry in found if entry.suffix not in nsys_report.SUFFIXES}
+        found = [
+            entry
+            for entry in found
+            if entry.suffix not in nsys_report.SUFFIXES or entry.stem not in exported
+        ]
     except OSError as error:
         raise InputError(f"{path.name}: cannot be read ({error.strerror})") from error
     if not found:
@@ -95,6 +104,8 @@ def audit_columns(path: Path) -> dict[str, list[str]]:
 def _is_export(entry: Path) -> bool:
     if entry.is_dir():
         return bool(table_files(entry))
+    if not entry.is_file():
+        return False
     return entry.suffix in nsys_report.SUFFIXES or _is_sqlite(entry)
 
 

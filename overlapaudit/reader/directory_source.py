@@ -43,14 +43,18 @@ class DirectorySource:
         if name is None:
             return None
         spelled = present_columns(table, self._columns[name])
-        frame = self._load(self._files[name], list(spelled.values()))
+        file = self._files[name]
+        frame = self._load(file, list(spelled.values()))
         self._progress(name, frame.height, frame.height)
-        return frame.select(
-            _as_column(pl.col(spelled[c.name]), c, frame.schema[spelled[c.name]])
-            if c.name in spelled
-            else pl.lit(None, dtype=DTYPES[c.type]).alias(c.name)
-            for c in table.columns
-        )
+        try:
+            return frame.select(
+                _as_column(pl.col(spelled[c.name]), c, frame.schema[spelled[c.name]])
+                if c.name in spelled
+                else pl.lit(None, dtype=DTYPES[c.type]).alias(c.name)
+                for c in table.columns
+            )
+        except _UNREADABLE as error:
+            raise self._damaged(file, error) from error
 
     def has_rows(self, table: Table) -> bool:
         """Tell whether a table is there and has a row."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 import polars as pl
 
@@ -55,6 +55,7 @@ class NsysExport:
         path: Path,
         files: Sequence[Path] = (),
         clean_up: Callable[[], None] | None = None,
+        handle: BinaryIO | None = None,
     ) -> None:
         """Take over an open source.
 
@@ -63,6 +64,7 @@ class NsysExport:
             path: what the user named; gives the trace its name and its hash.
             files: the table files, where `path` is a folder.
             clean_up: called when the export is closed.
+            handle: the open file, where `path` is a file that must not be opened once more.
         """
         if not schema.looks_like_an_export(raw.columns_of):
             raw.close()
@@ -70,7 +72,7 @@ class NsysExport:
         self._raw = raw
         self._path = path
         self._clean_up = clean_up
-        self._hash: Future[str] = identity.start(path, files)
+        self._hash: Future[str] = identity.start(path, files, handle)
         self._facts = recording.export_facts(raw)
         self._recording: Recording | None = None
         self._calls: pl.DataFrame | None = None
@@ -101,7 +103,8 @@ class NsysExport:
         return _LOADERS[table](self)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the file, when its hash is done: the hash reads through the same handle."""
+        wait([self._hash])
         self._raw.close()
         if self._clean_up is not None:
             self._clean_up()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import BinaryIO
 
 _CHUNK = 1 << 20
 
@@ -27,9 +29,24 @@ def hash_files(paths: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
-def start(path: Path, files: Sequence[Path]) -> Future[str]:
-    """Begin to hash an input: one file, or a folder of table files."""
+def hash_open_file(handle: BinaryIO) -> str:
+    """Give the SHA-256 of a file's bytes without moving in it or closing it."""
+    digest = hashlib.sha256()
+    at = 0
+    while chunk := os.pread(handle.fileno(), _CHUNK, at):
+        digest.update(chunk)
+        at += len(chunk)
+    return digest.hexdigest()
+
+
+def start(path: Path, files: Sequence[Path], handle: BinaryIO | None = None) -> Future[str]:
+    """Begin to hash an input: one file (by its open handle, if there is one), or a folder's."""
     executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sha256")
-    job = executor.submit(hash_files, files) if path.is_dir() else executor.submit(hash_file, path)
+    if handle is not None:
+        job = executor.submit(hash_open_file, handle)
+    elif path.is_dir():
+        job = executor.submit(hash_files, files)
+    else:
+        job = executor.submit(hash_file, path)
     executor.shutdown(wait=False)
     return job

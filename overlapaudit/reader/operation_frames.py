@@ -27,8 +27,8 @@ _DIRECTIONS = {
 # ENUM_CUDA_MEM_KIND: nsys' own numbering, not CUPTI's.
 MEMORY_KINDS = dict(enumerate(MemoryKind))
 
-# Beyond this no session reaches (146 years), and the difference of two such times still fits.
-_LATEST_NS = 1 << 62
+# Beyond this no session reaches (73 years), and the difference of two such times still fits.
+_LATEST_NS = 1 << 61
 
 
 def kernels(raw: pl.DataFrame, name_of: pl.DataFrame, offset_ns: int) -> pl.DataFrame:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from overlapaudit.reader.btree import (
     leaf_pages,
 )
 
+_SMALLEST_CELL = 4  # its pointer, and a row of no columns
 _PAGES_AT_ONCE = 4096  # about 16 MB: often enough for progress, seldom enough to cost nothing
 
 
@@ -38,9 +39,8 @@ class TablePlan:
 class PagedFile:
     """A database file as bytes; use only while a read lock on it is held."""
 
-    def __init__(self, path: Path) -> None:
-        with path.open("rb") as file:
-            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    def __init__(self, handle: BinaryIO) -> None:
+        self._map = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
         self._data: Bytes = np.frombuffer(self._map, dtype=np.uint8)
         self._layout = PageLayout.of(self._data)
 
@@ -67,6 +67,8 @@ class PagedFile:
         """
         leaves = leaf_pages(self._data, self._layout, plan.root)
         counts = cell_counts(self._data, self._layout, leaves)
+        if counts.max(initial=0) > self._layout.usable_size // _SMALLEST_CELL:
+            raise UnusualFile("more cells than a page can hold")
         first_row = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
         rows = int(first_row[-1])
         values = np.empty((len(names), rows), dtype=np.int64)

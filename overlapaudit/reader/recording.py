@@ -40,6 +40,7 @@ _MODEL_TABLES = {
 }
 # 2026 exports write settings bare, older ones only with this prefix.
 _PROCESS_PREFIX = re.compile(r"^PROCESS_\d+:")
+_LARGEST_OFFSET_NS = 1 << 61  # 73 years
 _VERSION = re.compile(r"\d{4}(?:\.\d+)+")
 
 
@@ -78,6 +79,8 @@ def export_facts(source: Tables) -> ExportFacts:
     offset = _integer(settings.get("EXPORT_PARAM_TIME_SHIFT"))
     if (settings.get("EXPORT_PARAM_TIME_NORMALIZE") or "").lower() in ("true", "1"):
         offset += _first(source, schema.SESSION_START, "utcEpochNs") or 0
+    if abs(offset) > _LARGEST_OFFSET_NS:
+        offset = 0  # no clock says that
     return ExportFacts(
         tool_version=settings.get("EXPORT_PRODUCT_VERSION"),
         schema_version=settings.get("EXPORT_SCHEMA_VERSION"),

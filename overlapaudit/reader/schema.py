@@ -194,4 +194,8 @@ def present_columns(table: Table, actual: Iterable[str]) -> dict[str, str]:
 
 
 def _fits(table: Table, actual: Iterable[str]) -> bool:
-    return table.needs is None or table.needs.lower() in {name.lower() for name in actual}
+    """Tell this table from another of its name, and from one that holds nothing of it."""
+    names = {name.lower() for name in actual}
+    if table.needs is not None and table.needs.lower() not in names:
+        return False
+    return any(name.lower() in names for name in table.column_names)

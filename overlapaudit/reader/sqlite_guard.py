@@ -83,7 +83,7 @@ def read_lock(path: Path) -> sqlite3.Connection | None:
     """
     with path.open("rb") as file:
         header = file.read(20)
-    if header[18:20] == b"\x02\x02":
+    if 2 in header[18:20]:
         # In WAL mode a lock would create files beside the input. With no log there (checked
         # above) the file is complete.
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -36,13 +37,16 @@ class SqliteSource:
         sqlite_guard.check_whole(path)
         sqlite_guard.check_not_being_written(path)
         self._lock = sqlite_guard.read_lock(path)
+        # Kept open: closing any handle of the file would drop the lock of the whole process.
+        self.handle = path.open("rb")
         self._connection = sqlite_guard.connect(path, immutable=True)
         self._pages: PagedFile | None = None
+        self._in_order: set[str] = set()  # tables, which can be read in the order of their rows
         self._table_from_bytes = min(_DECODE_TABLE_FROM_BYTES, decode_from_bytes)
         try:
             self._tables = self._list_tables()
             if path.stat().st_size >= decode_from_bytes:
-                self._pages = PagedFile(path)
+                self._pages = PagedFile(self.handle)
         except sqlite_guard.UNREADABLE as error:
             self.close()
             raise sqlite_guard.damaged(path, error) from error
@@ -121,19 +125,24 @@ class SqliteSource:
         """Let go of the file."""
         self._pages = None
         self._connection.close()
+        self.handle.close()
         if self._lock is not None:
             self._lock.close()
 
     def _list_tables(self) -> dict[str, list[str]]:
-        names = self._connection.execute(
-            "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
+        listed = self._connection.execute(
+            "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
         ).fetchall()
-        return {
-            name: [
-                row[1] for row in self._connection.execute(f"PRAGMA table_info({_quoted(name)})")
-            ]
-            for (name,) in names
-        }
+        tables = {}
+        for name, kind in listed:
+            try:
+                info = self._connection.execute(f"PRAGMA table_info({_quoted(name)})").fetchall()
+            except sqlite3.OperationalError:
+                continue  # a view of something that is gone, a table of a module that is not here
+            tables[name] = [row[1] for row in info]
+            if kind == "table":
+                self._in_order.add(name)
+        return tables
 
     def _read(self, name: str, columns: list[Column], spelled: dict[str, str]) -> pl.DataFrame:
         texts = [c for c in columns if c.type is ColumnType.TEXT]
@@ -162,7 +171,10 @@ class SqliteSource:
         if not columns:
             return pl.DataFrame()
         wanted = ", ".join(_quoted(spelled[c.name]) for c in columns)
-        cursor = self._connection.execute(f"SELECT {wanted} FROM {_quoted(name)}")
+        # An index that holds all that is wanted would give the rows in its own order, and columns
+        # that are read apart would not fit together.
+        in_order = " NOT INDEXED" if name in self._in_order else ""
+        cursor = self._connection.execute(f"SELECT {wanted} FROM {_quoted(name)}{in_order}")
         parts: list[pl.DataFrame] = []
         done = 0
         while rows := cursor.fetchmany(_ROWS_AT_ONCE):
@@ -176,12 +188,20 @@ class SqliteSource:
         row = self._connection.execute(
             "SELECT rootpage, sql FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)
         ).fetchone()
-        if row is None or not columns or "WITHOUT" in str(row[1]).upper():
+        sql = str(row[1]).upper() if row is not None else ""
+        # A key in descending order is no name for the rowid.
+        if row is None or not columns or "WITHOUT" in sql or "DESC" in sql:
             return None
         # cid, name, type, notnull, dflt_value, pk, hidden
         info = self._connection.execute(f"PRAGMA table_xinfo({_quoted(name)})").fetchall()
         if any(column[4] is not None or column[6] for column in info):
             return None  # defaults are not stored in old rows; generated columns not at all
+        declared = {column[1]: str(column[2]).upper() for column in info}
+        if any(
+            c.type is ColumnType.INTEGER and _is_real(declared[actual])
+            for c, actual in zip(columns, spelled, strict=True)
+        ):
+            return None  # whole numbers are stored as integers there, and mean fractions
         position = {column[1]: column[0] for column in info}
         keys = [column for column in info if column[5]]
         rowid = keys[0][1] if len(keys) == 1 and keys[0][2].upper() == "INTEGER" else None
@@ -218,9 +238,23 @@ def _column(column: Column, cells: list[object]) -> pl.Series:
         fitting = _FITTING[column.type]
         return pl.Series(
             column.name,
-            [cell if isinstance(cell, fitting) else None for cell in cells],
+            [cell if isinstance(cell, fitting) else _whole(cell, column.type) for cell in cells],
             dtype=dtype,
         )
+
+
+def _whole(cell: object, kind: ColumnType) -> int | None:
+    """Give a fraction that is a whole number as one: tools that know no null write keys so."""
+    if kind is ColumnType.INTEGER and isinstance(cell, float) and cell.is_integer():
+        return int(cell) if abs(cell) < 1 << 63 else None
+    return None
+
+
+def _is_real(declared: str) -> bool:
+    """Tell whether SQLite gives a column of this declared type the affinity REAL."""
+    if "INT" in declared or "CHAR" in declared or "CLOB" in declared or "TEXT" in declared:
+        return False
+    return any(word in declared for word in ("REAL", "FLOA", "DOUB"))
 
 
 _FITTING: dict[ColumnType, type | tuple[type, ...]] = {

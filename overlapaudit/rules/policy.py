@@ -69,7 +69,7 @@ def load_policy(file: Path) -> Policy:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{file.name}: cannot read the policy ({error.strerror})") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{file.name}: not TOML ({_first_line(error)})") from error
     for key in content:
         if key not in _KEYS:

@@ -45,17 +45,17 @@ def _places(database: Database, rewriter: Rewriter) -> Iterator[str]:
 
 
 def _in_bytes(path: Path, rewriter: Rewriter, encoding: str) -> bool:
+    errors = "surrogateescape" if encoding == "utf-8" else "replace"
+    secrets = [secret.encode(encoding, errors) for secret in rewriter.secrets]
     words = [
-        word.encode(encoding, "surrogatepass" if encoding != "utf-8" else "surrogateescape")
-        for word in (*rewriter.secrets, *rewriter.words)
-        if len(word) >= _SHORTEST_IN_BYTES
+        word.encode(encoding, errors) for word in rewriter.words if len(word) >= _SHORTEST_IN_BYTES
     ]
-    longest = max(map(len, words), default=0)
+    longest = max(map(len, secrets + words), default=0)
     with path.open("rb") as file:
         rest = b""
         while chunk := file.read(_CHUNK):
             seen = rest + chunk
-            if any(_is_word(seen, word) for word in words):
+            if any(secret in seen for secret in secrets) or any(_is_word(seen, w) for w in words):
                 return True
             rest = seen[-longest - 1 :]
     return False
@@ -65,12 +65,9 @@ def _is_word(seen: bytes, word: bytes) -> bool:
     """Tell whether the bytes hold a word that is not part of a longer one."""
     start = seen.find(word)
     while start >= 0:
-        before, after = seen[max(start - 1, 0) : start], seen[start + len(word) :][:1]
-        if not _alphanumeric(before) and not _alphanumeric(after):
+        end = start + len(word)
+        before, after = seen[max(start - 1, 0) : start], seen[end : end + 1]
+        if not before.isalnum() and not after.isalnum():
             return True
         start = seen.find(word, start + 1)
     return False
-
-
-def _alphanumeric(byte: bytes) -> bool:
-    return byte.isalnum()
