@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -102,7 +102,8 @@ def _device(part: Part, activity: DeviceActivity) -> doc.Device:
         busy_ns=None if blind else activity.busy.length_ns,
         idle_ns=None if blind else activity.idle_ns,
         lanes=doc.Lanes(**{**lanes, **unknown}),
-        exposed=doc.Lanes(**{**exposed, **unknown}),
+        # What a blind graph covered is not known, so neither is what a lane had for itself.
+        exposed=doc.Lanes(**dict.fromkeys(exposed) if blind else exposed),
         copies=doc.Copies(**{way.value: c.length_ns for way, c in activity.copies.items()}),
         overlap=tuple(
             doc.Overlap(
@@ -141,10 +142,14 @@ def _coverage(parts: Sequence[Part]) -> doc.Coverage:
         gap for part in parts for gap in gaps.gaps(part.subject.trace, part.subject.coverage)
     ]
     lacking += [gap for part in parts for gap in _unnamed_gpus(part)]
-    return doc.Coverage(
+    found = doc.Coverage(
         operations=_sum(one.operations for one in measured),
         operations_with_launch=_sum(one.operations_with_launch for one in measured),
-        launches=_sum(one.launches for one in measured),
+        launches=_sum(
+            part.subject.coverage.launches
+            for part in parts
+            if part.subject.coverage.launches is not None or part.subject.coverage.operations
+        ),
         launches_with_operation=_sum(one.launches_with_operation for one in measured),
         gpu_ns_in_ranges_share=_share([part.time_inside for part in parts]),
         waits=_wait_counts([part.subject.coverage.waits for part in parts]),
@@ -152,8 +157,34 @@ def _coverage(parts: Sequence[Part]) -> doc.Coverage:
             _opaque_ns(part) for part in parts if part.subject.coverage.operations is not None
         ),
         clock_violations=_sum(one.clock_violations for one in measured),
-        not_recorded=tuple(dict.fromkeys(lacking + gaps.not_computed())),
+        not_recorded=(),
     )
+    lacking += [
+        doc.NotRecorded(f"coverage.{name}", reason, None)
+        for name, reason in _WHY_NULL.items()
+        if getattr(found, name) is None
+    ]
+    lacking += [
+        doc.NotRecorded(
+            "inputs.duration_ns", "the export does not say how long the session was", None
+        )
+        for part in parts
+        if part.subject.trace.identity.duration_ns is None
+    ]
+    return replace(found, not_recorded=tuple(dict.fromkeys(lacking + gaps.not_computed())))
+
+
+_NO_GPU_WORK = "no table of GPU work is in the export, or not in every one"
+_NO_CALLS = "GPU work or the API calls that launched it were not recorded, or not in every export"
+_WHY_NULL = {
+    "operations": _NO_GPU_WORK,
+    "operations_with_launch": _NO_CALLS,
+    "launches": _NO_CALLS,
+    "launches_with_operation": _NO_CALLS,
+    "waits": "neither waits nor API calls were recorded, or not in every export",
+    "opaque_graph_ns": "GPU work was not recorded, or graph launches left no rows",
+    "clock_violations": _NO_CALLS,
+}
 
 
 def _share(parts: Sequence[tuple[int, int] | None]) -> float | None:
@@ -208,8 +239,8 @@ def _hidden_syncs(parts: Sequence[Part]) -> tuple[doc.HiddenSync, ...] | None:
 
 def _wait_counts(resolved: Sequence[WaitResolution | None]) -> doc.WaitCounts | None:
     known = [one for one in resolved if one is not None]
-    if not known:
-        return None
+    if not known or len(known) < len(resolved):
+        return None  # the rest is not the whole
     return doc.WaitCounts(
         exact=sum(one.exact for one in known),
         inferred=sum(one.inferred for one in known),

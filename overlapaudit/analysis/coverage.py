@@ -79,7 +79,7 @@ def measure(trace: Trace) -> TraceCoverage:
         waits=_waits(trace),
         blind_graph_launches=blind,
         lost_graph_launches=lost,
-        clock_violations=_clock_violations(trace) if has_gpu_work else None,
+        clock_violations=_clock_violations(trace) if has_gpu_work and has_calls else None,
     )
 
 
@@ -105,15 +105,20 @@ def _launches(trace: Trace) -> _Launches:
     worked = pl.Series(has_work)
     launching = pl.col("kind").is_in(LAUNCHING_KINDS) & (pl.col("returned").fill_null(0) == 0)
     without = (
-        calls.select("kind", "process", "thread", "start_ns", "returned")
+        calls.select("kind", "process", "thread", "start_ns", "returned", "correlation")
         .with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("call"))
         .filter(launching & ~worked)
         .drop("returned")
     )
-    return _Launches(
-        calls.select("kind", "process", "start_ns").filter(worked),
-        without.join(_captured(calls, without), on="call", how="anti"),
-    )
+    if not without.is_empty():
+        # A driver call inside a runtime call has its id: both are one launch.
+        seen = calls.select("process", "correlation").filter(worked)
+        without = without.join(seen, on=["process", "correlation"], how="anti").filter(
+            pl.col("correlation").is_null()
+            | pl.struct("process", "correlation").is_first_distinct()
+        )
+        without = without.join(_captured(calls, without), on="call", how="anti")
+    return _Launches(calls.select("kind", "process", "start_ns").filter(worked), without)
 
 
 def _captured(calls: pl.DataFrame, candidates: pl.DataFrame) -> pl.DataFrame:

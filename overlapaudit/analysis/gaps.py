@@ -27,8 +27,8 @@ def gaps(trace: Trace, coverage: TraceCoverage) -> list[NotRecorded]:
     """List what this trace lacks, most consequential first."""
     recording = trace.recording
     return [
-        *_gpu_work(recording),
-        *_graphs(recording, coverage),
+        *_gpu_work(trace),
+        *_graphs(trace, coverage),
         *_host(trace),
         *_extras(recording),
     ]
@@ -52,12 +52,20 @@ def gpu_metrics_option(version: tuple[int, ...]) -> str:
     return "--gpu-metrics-devices=all"
 
 
-def _gpu_work(recording: Recording) -> Iterator[NotRecorded]:
+def _gpu_work(trace: Trace) -> Iterator[NotRecorded]:
+    recording = trace.recording
     if not recording.operations:
         yield NotRecorded("devices", "no table of GPU work is in the export", "--trace=cuda")
     elif OpKind.KERNEL not in recording.operations:
         yield NotRecorded(
             "kernels", "no kernel table: none ran, or kernels were not traced", "--trace=cuda"
+        )
+    timeless = trace.operations["start_ns"].null_count()
+    if timeless:
+        yield NotRecorded(
+            "devices",
+            f"{timeless:,} operations have no time that can be, and count in no lane",
+            None,
         )
     for column in sorted(recording.columns_missing):
         yield NotRecorded(
@@ -65,14 +73,14 @@ def _gpu_work(recording: Recording) -> Iterator[NotRecorded]:
         )
 
 
-def _graphs(recording: Recording, coverage: TraceCoverage) -> Iterator[NotRecorded]:
+def _graphs(trace: Trace, coverage: TraceCoverage) -> Iterator[NotRecorded]:
     if coverage.blind_graph_launches:
         yield NotRecorded(
-            "devices.busy_ns, devices.idle_ns, devices.lanes.graph",
+            "devices.busy_ns, devices.idle_ns, devices.lanes.graph, devices.exposed",
             "graph launches left no GPU rows in this export, so their time is unknown, not idle",
             _GRAPH_TRACE,
         )
-    if OpKind.GRAPH in recording.operations:
+    if (trace.operations["kind"] == OpKind.GRAPH.value).any():
         yield NotRecorded(
             "work inside CUDA graphs",
             "graphs were recorded as whole replays; overlap inside them cannot be measured",
@@ -83,15 +91,7 @@ def _graphs(recording: Recording, coverage: TraceCoverage) -> Iterator[NotRecord
 def _host(trace: Trace) -> Iterator[NotRecorded]:
     recording = trace.recording
     if TableName.API_CALLS not in recording.tables:
-        yield NotRecorded(
-            "coverage.operations_with_launch, coverage.launches, coverage.launches_with_operation",
-            "CUDA API calls were not recorded",
-            "--trace=cuda",
-        )
-    if not recording.tables & {TableName.WAITS, TableName.API_CALLS}:
-        yield NotRecorded(
-            "coverage.waits", "neither waits nor API calls were recorded", "--trace=cuda"
-        )
+        yield NotRecorded("CUDA API calls", "no row of one is in the export", "--trace=cuda")
     if TableName.RANGES not in recording.tables:
         asked = recording.traced is not None and "NvtxEvents" in recording.traced
         yield NotRecorded(

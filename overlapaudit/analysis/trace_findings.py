@@ -30,6 +30,13 @@ class Subject:
     devices: Sequence[DeviceActivity]
     rank_of: Mapping[int, int]
 
+    def whole(self) -> Where:
+        """Say which trace: by its process, where it has but one."""
+        if len(self.rank_of) != 1:
+            return Where()
+        ((process, rank),) = self.rank_of.items()
+        return Where(process=process, rank=rank)
+
     def place(self, activity: DeviceActivity) -> Where:
         """Say which device of which rank, and in which window."""
         return Where(
@@ -153,7 +160,7 @@ def _unresolved_events(subject: Subject, policy: Policy) -> Iterator[Finding]:
     yield _finding(
         "OA003",
         Severity.WARNING if warns else Severity.INFO,
-        Where(),
+        subject.whole(),
         {
             "waits": total,
             "exact": waits.exact,
@@ -174,7 +181,7 @@ def _clock_violations(subject: Subject, policy: Policy) -> Iterator[Finding]:
     yield _finding(
         "OA004",
         Severity.ERROR if grave else Severity.WARNING,
-        Where(),
+        subject.whole(),
         {"operations_before_their_launch": count, "operations": total},
         "do not trust times that relate the host to the GPU in this trace; record again, with "
         "the driver and nsys of one generation",
@@ -186,7 +193,8 @@ def _truncated(subject: Subject, policy: Policy) -> Iterator[Finding]:
     if coverage.operations is None or coverage.operations_with_launch is None:
         return
     orphans = coverage.operations - coverage.operations_with_launch
-    if not cut and not orphans and not coverage.late_launches:
+    lost = (coverage.launches or 0) - (coverage.launches_with_operation or 0)
+    if not cut and not orphans and not lost:
         return
     warns = orphans > 0 and orphans >= (
         policy.threshold("OA005", "warning_share") * coverage.operations
@@ -194,11 +202,12 @@ def _truncated(subject: Subject, policy: Policy) -> Iterator[Finding]:
     yield _finding(
         "OA005",
         Severity.WARNING if warns else Severity.INFO,
-        Where(),
+        subject.whole(),
         {
             "operations": coverage.operations,
             "operations_without_launch": orphans,
-            "launches_whose_work_came_after_the_end": coverage.late_launches,
+            "launches_without_work": lost,
+            "of_these_after_the_last_with_work": coverage.late_launches,
             "cut_by_a_tool": bool(cut),
         },
         "first and last steps are incomplete: leave them out of averages, or capture a longer "
@@ -222,7 +231,7 @@ def _perturbing_settings(subject: Subject, _: Policy) -> Iterator[Finding]:
         yield _finding(
             "OA006",
             Severity.WARNING,
-            Where(),
+            subject.whole(),
             {"settings": settings},
             "use this trace for what it was recorded for, and take times and overlap from a run "
             f"without {', '.join('--' + name for name in settings)}",

@@ -101,7 +101,9 @@ def _waits_on_events(trace: Trace) -> pl.DataFrame:
             pl.int_range(pl.len(), dtype=pl.Int64).alias("call"),
         )
         .filter(
-            pl.col("kind").is_in(_WAITS_ON_EVENT) & (pl.col("returned") == 0) & ~pl.Series(has_row)
+            pl.col("kind").is_in(_WAITS_ON_EVENT)
+            & (pl.col("returned").fill_null(0) == 0)
+            & ~pl.Series(has_row)
         )
         .select(
             pl.col("kind").cast(pl.String).cast(enum_of(WaitKind)),
@@ -155,7 +157,12 @@ def _by_record_id(waits: pl.DataFrame, records: pl.DataFrame, _: pl.DataFrame) -
     by_id = records.drop_nulls("event_sync").unique(
         ["process", "event_sync"], keep="first", maintain_order=True
     )
-    return waits.join(by_id, on=["process", "event_sync"]).select(_link(Method.RECORD_ID))
+    found = waits.join(by_id, on=["process", "event_sync"], suffix="_recorded")
+    # An id that names a later record, or one of another event, is not this record's.
+    fits = (pl.col("at_recorded") <= pl.col("at")).fill_null(True) & (
+        pl.col("event_recorded") == pl.col("event")
+    ).fill_null(True)
+    return found.filter(fits).select(_link(Method.RECORD_ID))
 
 
 def _by_event_order(waits: pl.DataFrame, records: pl.DataFrame, _: pl.DataFrame) -> pl.DataFrame:

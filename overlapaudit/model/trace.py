@@ -30,7 +30,7 @@ class Recording:
 
     Attributes:
         operations: the kinds of GPU operation that the export has a table for.
-        tables: the tables of the model that the export has, rows or not.
+        tables: the tables of the model that have rows in the export.
         columns_missing: TABLE.column of GPU work that every version has and this export lacks.
         collector_version: the nsys that recorded.
         driver_version: the NVIDIA driver.

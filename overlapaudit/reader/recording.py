@@ -103,7 +103,8 @@ def recording(source: Tables, facts: ExportFacts) -> Recording:
         operations=frozenset(
             kind for kind, table in _OPERATION_TABLES.items() if _has(source, table)
         ),
-        tables=frozenset(name for name, table in _MODEL_TABLES.items() if _has(source, table)),
+        # A full export has every table there is, so only rows show that something was recorded.
+        tables=frozenset(name for name, table in _MODEL_TABLES.items() if source.has_rows(table)),
         columns_missing=_columns_missing(source),
         collector_version=collector.group() if collector else None,
         driver_version=system.get("NvDriverVersion") or None,

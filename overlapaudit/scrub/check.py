@@ -39,7 +39,7 @@ def _places(database: Database, rewriter: Rewriter) -> Iterator[str]:
         yield "the definitions of its tables"
     for row, _ in changed_fields(database, rewriter):
         yield row.table
-    for table, column in database.text_columns():
+    for table, column in database.text_columns:
         if changed_values(database, rewriter, table, column):
             yield f"{table}.{column}"
 

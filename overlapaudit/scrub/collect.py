@@ -32,7 +32,7 @@ def collect(database: Database) -> Private:
     private = Private()
     for row in database.named_values():
         _add_field(private, field_of(row.name), row.value)
-    for table, column in database.text_columns():
+    for table, column in database.text_columns:
         field = field_of(column) if column == DEVICE_COLUMN else Field.OTHER
         for text in database.texts(table, column):
             _add_field(private, field, text)

@@ -19,7 +19,7 @@ def rewrite(database: Database, rewriter: Rewriter, progress: Progress) -> None:
         database.set_value(row, value)
     if _NIC_ID in database.columns_of.get(_NIC_TABLE, ()):
         database.execute(f"UPDATE {quoted(_NIC_TABLE)} SET {quoted(_NIC_ID)} = 0")
-    columns = database.text_columns()
+    columns = database.text_columns
     for done, (table, column) in enumerate(columns):
         progress(table, done, len(columns))
         changes = changed_values(database, rewriter, table, column)

@@ -98,15 +98,19 @@ class Database:
         ).fetchall():
             self.execute(f"DROP {kind} {quoted(name)}")
 
+    @cached_property
     def text_columns(self) -> list[tuple[str, str]]:
         """Give the columns in which any value is text or blob, whatever they are declared as."""
-        found = []
+        found: list[tuple[str, str]] = []
         for table, columns in self.columns_of.items():
-            if not columns:
-                continue
             # Text and blobs sort after all numbers.
-            tests = ", ".join(f"max({quoted(column)} >= '')" for column in columns)
-            row = self._connection.execute(f"SELECT {tests} FROM {quoted(table)}").fetchone()
+            tests = [f"{quoted(column)} >= ''" for column in columns]
+            among = f"FROM {quoted(table)}"
+            any_row = f"SELECT 1 {among} WHERE {' OR '.join(tests) or 'FALSE'} LIMIT 1"
+            if self._connection.execute(any_row).fetchone() is None:
+                continue
+            each = f"SELECT {', '.join(f'max({test})' for test in tests)} {among}"
+            row = self._connection.execute(each).fetchone()
             found += [(table, column) for column, text in zip(columns, row, strict=True) if text]
         return found
 

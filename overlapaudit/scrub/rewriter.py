@@ -50,10 +50,15 @@ class Rewriter:
             *_folders(private),
             lambda text: homes_renamed(text, private.users.of),
             *_siblings(private),
-            *_replacing(r"(?<![A-Za-z0-9]){}(?![A-Za-z0-9])", self.words),
-            *_contexts(private),
+            self._without_names,
             without_addresses,
         ]
+        self._name_steps = [
+            *_replacing(r"(?<![A-Za-z0-9]){}(?![A-Za-z0-9])", self.words),
+            *_contexts(private),
+        ]
+        names = {*self.words, *private.user_words, *private.host_words}
+        self._lower_names = {name.lower() for name in names}
 
     def text(self, text: str) -> str:
         """Rewrite any text."""
@@ -104,6 +109,13 @@ class Rewriter:
             text = step(text)
         return text
 
+    def _without_names(self, text: str) -> str:
+        lower = text.lower()
+        if any(name in lower for name in self._lower_names):
+            for step in self._name_steps:
+                text = step(text)
+        return text
+
     def _without_secrets(self, text: str) -> str:
         for secret in self.secrets:
             if secret in text:
@@ -132,7 +144,7 @@ def _words(private: Private) -> dict[str, str]:
 def _folders(private: Private) -> list[Step]:
     """Replace home folders that are not under /home."""
     folders = {home: f"/home/{private.users.of(user)}" for home, user in private.homes.items()}
-    return _replacing(r"(?<![\w.-]){}(?![\w-])", folders, ignore_case=False)
+    return _replacing(r"(?<![\w.-]){}(?![\w-])", folders)
 
 
 def _siblings(private: Private) -> list[Step]:
@@ -168,27 +180,16 @@ def _contexts(private: Private) -> list[Step]:
     ]
 
 
-def _replacing(pattern: str, words: dict[str, str], *, ignore_case: bool = True) -> list[Step]:
-    """Replace words by others where they stand in the pattern's `{}`."""
+def _replacing(pattern: str, words: dict[str, str]) -> list[Step]:
+    """Replace words by others where they stand, in any case, in the pattern's `{}`."""
     if not words:
         return []
-    expression = _one_of(words, pattern, ignore_case=ignore_case)
+    expression = _one_of(words, pattern)
     by_key = {word.lower(): instead for word, instead in words.items()}
-
-    def instead_of(match: re.Match[str]) -> str:
-        return by_key[match.group().lower()]
-
-    return [lambda text: expression.sub(instead_of, text) if _has(text, by_key) else text]
+    return [lambda text: expression.sub(lambda match: by_key[match.group().lower()], text)]
 
 
-def _one_of(words: Iterable[str], pattern: str, *, ignore_case: bool = True) -> re.Pattern[str]:
-    choice = "|".join(
-        re.escape(word) for word in sorted(words, key=lambda word: (-len(word), word))
-    )
-    return re.compile(pattern.replace("{}", f"(?:{choice})"), re.IGNORECASE * ignore_case)
-
-
-def _has(text: str, words: Iterable[str]) -> bool:
-    """Tell quickly whether the words, in lower case, are worth looking for."""
-    lower = text.lower()
-    return any(word in lower for word in words)
+def _one_of(words: Iterable[str], pattern: str) -> re.Pattern[str]:
+    longest_first = sorted(words, key=lambda word: (-len(word), word))
+    choice = "|".join(map(re.escape, longest_first))
+    return re.compile(pattern.replace("{}", f"(?:{choice})"), re.IGNORECASE | re.ASCII)

@@ -126,7 +126,8 @@ def test_oa005_work_that_came_after_the_end() -> None:
     )
     found = finding(document, "OA005")
     assert found["severity"] == "info"
-    assert found["evidence"]["launches_whose_work_came_after_the_end"] == 1
+    assert found["evidence"]["launches_without_work"] == 1
+    assert found["evidence"]["of_these_after_the_last_with_work"] == 1
 
 
 def test_oa006_perturbing_settings() -> None:
