@@ -6,6 +6,7 @@ import html
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -190,29 +191,39 @@ def audit(
     """
     several = [traces] if isinstance(traces, Trace) else list(traces)
     chosen = parse_window(window) if isinstance(window, str) else window
-    ranks = _Ranks()
-    parts = [_audit_one(trace, chosen, ranks) for trace in several]
+    parts = [
+        _audit_one(trace, chosen, rank_of)
+        for trace, rank_of in zip(several, _ranks(several), strict=True)
+    ]
     _check_window(chosen, [device for part in parts for device in part.subject.devices])
     return Audit(assemble(parts, chosen, policy))
 
 
-class _Ranks:
-    """Numbers the processes that did GPU work, over all traces of a run."""
+def _ranks(traces: Sequence[Trace]) -> list[dict[int, int]]:
+    """Number the processes that did GPU work: by MPI rank where all have one, else in order.
 
-    def __init__(self) -> None:
-        self._next = 0
+    The order is that of the traces, and of the process ids in each.
+    """
+    processes = [
+        trace.operations["process"].unique().drop_nulls().sort().to_list() for trace in traces
+    ]
+    mpi = [dict(trace.table(TableName.MPI_RANKS).drop_nulls().rows()) for trace in traces]
+    known = [
+        ranks[process]
+        for ranks, several in zip(mpi, processes, strict=True)
+        for process in several
+        if process in ranks
+    ]
+    if len(known) == sum(map(len, processes)) == len(set(known)):
+        return [
+            {process: ranks[process] for process in several}
+            for ranks, several in zip(mpi, processes, strict=True)
+        ]
+    number = count()
+    return [{process: next(number) for process in several} for several in processes]
 
-    def of(self, trace: Trace) -> dict[int, int]:
-        """Number the processes of the next trace: by MPI rank where recorded, else by id."""
-        processes = trace.operations["process"].unique().drop_nulls().sort().to_list()
-        mpi = dict(trace.table(TableName.MPI_RANKS).drop_nulls().rows())
-        processes.sort(key=lambda process: (mpi.get(process, len(mpi)), process))
-        numbered = {process: self._next + index for index, process in enumerate(processes)}
-        self._next += len(processes)
-        return numbered
 
-
-def _audit_one(trace: Trace, window: Window, ranks: _Ranks) -> Part:
+def _audit_one(trace: Trace, window: Window, rank_of: dict[int, int]) -> Part:
     has_calls = TableName.API_CALLS in trace.recording.tables and bool(trace.recording.operations)
     has_ranges = has_calls and TableName.RANGES in trace.recording.tables
     return Part(
@@ -220,7 +231,7 @@ def _audit_one(trace: Trace, window: Window, ranks: _Ranks) -> Part:
             trace=trace,
             coverage=coverage_of.measure(trace),
             devices=device_activities(trace.operations, window),
-            rank_of=ranks.of(trace),
+            rank_of=rank_of,
         ),
         phases=phase_figures(trace, window) if has_ranges else None,
         time_inside=time_inside(trace) if has_ranges else None,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
 from overlapaudit.cli import audit, doctor, explain, rules, scrub
-from overlapaudit.model.errors import OverlapAuditError
+from overlapaudit.model.errors import OverlapAuditError, UsageError
 from overlapaudit.version import __version__
 
 try:
@@ -57,15 +58,19 @@ def _top(
 def main() -> NoReturn:
     """Run the program and exit at once: giving back large tables piece by piece takes long."""
     status = run()
-    sys.stderr.flush()
+    if sys.stderr is not None:
+        sys.stderr.flush()
     os._exit(status)
 
 
 def run() -> int:
     """Run the program: 0 ok, 1 gate failed, 2 usage, 3 input unusable."""
     for stream in (sys.stdout, sys.stderr):
-        # What a terminal cannot show must not end the program.
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        if stream is not None:  # closed by whoever started the program
+            # What a terminal cannot show must not end the program.
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     try:
         status = app(standalone_mode=False)
         sys.stdout.flush()
@@ -79,6 +84,9 @@ def run() -> int:
         # The reader of our output has left. Python would complain once more when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        _complain(f"cannot write the output ({error.strerror})")
+        return UsageError.exit_code
     except (KeyboardInterrupt, typer.Abort):
         _complain("interrupted")
         return 130
@@ -88,4 +96,5 @@ def run() -> int:
 def _complain(message: str) -> None:
     from overlapaudit_reports.escape import printable
 
-    typer.echo(f"overlapaudit: {printable(' '.join(message.split()))}", err=True)
+    if sys.stderr is not None:
+        typer.echo(f"overlapaudit: {printable(' '.join(message.split()))}", err=True)

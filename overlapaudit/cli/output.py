@@ -29,7 +29,7 @@ def check_target(target: Path, inputs: Iterable[Path], *, force: bool) -> None:
             raise UsageError(f"{target}: is an input; name another file")
     if target.is_dir():
         raise UsageError(f"{target}: is a folder; name a file")
-    if target.exists() and not force:
+    if target.is_file() and not force:
         raise UsageError(f"{target}: exists; --force overwrites it")
     if not target.absolute().parent.is_dir():
         raise UsageError(f"{target}: its folder does not exist")
@@ -44,7 +44,11 @@ def write(target: Path, text: str) -> None:
     if target == STDOUT:
         sys.stdout.write(text)
         return
+    target = target.resolve()  # what a link names is written, the link stays
     try:
+        if target.exists() and not target.is_file():  # a device, a pipe
+            target.write_text(text, encoding="utf-8", newline="\n")
+            return
         handle, name = tempfile.mkstemp(dir=target.absolute().parent, prefix=".overlapaudit-")
         temporary = Path(name)
         try:

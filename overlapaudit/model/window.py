@@ -59,7 +59,9 @@ def parse_window(text: str) -> Window:
         raise UsageError(f"--window {text}: expected trace or A..B with units, as in 12ms..24ms")
     start, end = _bound(first, text), _bound(last, text)
     if end <= start:
-        raise UsageError(f"--window {text}: ends before it begins")
+        raise UsageError(
+            f"--window {text}: {'is empty' if end == start else 'ends before it begins'}"
+        )
     return Window(WindowKind.SPAN, start, end)
 
 
@@ -68,6 +70,8 @@ def _bound(part: str, text: str) -> int:
     if match is None or match[2] not in _UNITS_NS:
         raise UsageError(f"--window {text}: '{part}' is no time with a unit (ns, us, ms, s)")
     value = Decimal(match[1]) * _UNITS_NS[match[2]]
-    if value != value.to_integral_value() or abs(value) >= 1 << 62:
+    if value != value.to_integral_value():
         raise UsageError(f"--window {text}: '{part}' is not a whole number of ns")
+    if abs(value) >= 1 << 62:
+        raise UsageError(f"--window {text}: '{part}' is beyond any session")
     return int(value)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from overlapaudit.rules.catalogue import Rule
 from overlapaudit_reports.terminal import Terminal
+from overlapaudit_reports.text import wrapped
 
 
 def rules_text(rules: Iterable[Rule], terminal: Terminal | None = None) -> str:
@@ -13,11 +14,11 @@ def rules_text(rules: Iterable[Rule], terminal: Terminal | None = None) -> str:
     shown = terminal or Terminal.of_stdout()
     lines = []
     for rule in rules:
-        lines.append(f"{shown.styled(rule.code, '1')}  {rule.slug:<26}{rule.title}")
-        lines += [
-            f"         {name} = {threshold.default:g}  {threshold.meaning}"
-            for name, threshold in rule.thresholds.items()
-        ]
+        head = f"{shown.styled(rule.code, '1')}  {rule.slug}"
+        lines += [head, *wrapped("       ", rule.title, shown)]
+        for name, threshold in rule.thresholds.items():
+            text = f"{name} = {threshold.default:g}  {threshold.meaning}"
+            lines += wrapped("         ", text, shown)
     lines.append("")
     lines.append("'overlapaudit explain CODE' explains one; a policy file changes thresholds.")
     return "\n".join(lines) + "\n"

@@ -25,6 +25,7 @@ def audit_text(document: AuditDocument, terminal: Terminal | None = None) -> str
         *_devices(document, shown),
         *_spans(document, shown),
         *coverage_lines(document, shown),
+        *_not_recorded(document, shown),
         *_findings(document.findings, shown),
     ]
     return "\n".join(line.rstrip() for line in lines) + "\n"
@@ -64,11 +65,16 @@ def coverage_lines(document: AuditDocument, terminal: Terminal) -> Iterator[str]
     yield f"  GPU time in ranges  {known}"
     yield f"  opaque graph time   {duration(coverage.opaque_graph_ns)}"
     yield f"  clock violations    {count(coverage.clock_violations)}"
-    recordable = [gap.what for gap in coverage.not_recorded if gap.capture_with]
-    if recordable:
-        yield from _wrapped("  not recorded        ", "; ".join(recordable), terminal)
-        yield "                      'overlapaudit doctor' says how to record it"
     yield ""
+
+
+def _not_recorded(document: AuditDocument, terminal: Terminal) -> Iterator[str]:
+    gaps = document.coverage.not_recorded
+    recordable = dict.fromkeys(gap.what for gap in gaps if gap.capture_with)
+    if recordable:
+        yield from _wrapped("not recorded: ", "; ".join(recordable), terminal)
+        yield "  'overlapaudit doctor' says how to record it"
+        yield ""
 
 
 def wrapped(indent: str, text: str, terminal: Terminal) -> Iterator[str]:
@@ -165,8 +171,11 @@ def _overlap_rows(device: Device, unit: TimeUnit, terminal: Terminal) -> Iterato
         for pair in device.overlap
         if pair.a != pair.b and not pair.overlap_ns and {pair.a, pair.b} <= set(_LANES_IN_ORDER)
     ]
+    opaque = device.lanes.graph is None or device.lanes.graph > 0
+    if opaque:
+        yield "  what ran inside graphs was not recorded, nor what ran at once there"
     if not real:
-        yield "  nothing ran at once"
+        yield "  nothing else ran at once" if opaque else "  nothing ran at once"
     elif never:
         yield from _wrapped("  never at once: ", "; ".join(never), terminal)
     yield ""
@@ -201,6 +210,8 @@ def _findings(findings: tuple[Finding, ...], terminal: Terminal) -> Iterator[str
         word = terminal.styled(f"{finding.severity.value:<8}", _SEVERITY_STYLE[finding.severity])
         yield f"  {word} {finding.code} {finding.slug}{_place(finding)}"
         yield from _wrapped("           ", _evidence(finding.evidence), terminal)
+        for item in _listed(finding.evidence):
+            yield f"             {shortened(printable(item), terminal.width - 13)}"
         yield from _wrapped("           next: ", finding.next_step, terminal)
 
 
@@ -214,7 +225,27 @@ def _place(finding: Finding) -> str:
 
 
 def _evidence(evidence: Mapping[str, object]) -> str:
-    return "; ".join(f"{_words(key)} {_value(key, value)}" for key, value in evidence.items())
+    return "; ".join(
+        f"{_words(key)} {_value(key, value)}"
+        for key, value in evidence.items()
+        if not _is_list_of_names(value)
+    )
+
+
+def _listed(evidence: Mapping[str, object]) -> list[str]:
+    """Give the names in the evidence, which take a line each: they hold commas themselves."""
+    return [
+        str(item)
+        for value in evidence.values()
+        if _is_list_of_names(value) and isinstance(value, list | tuple)
+        for item in value
+    ]
+
+
+def _is_list_of_names(value: object) -> bool:
+    return isinstance(value, list | tuple) and any(
+        " " in str(item) or "(" in str(item) for item in value
+    )
 
 
 def _words(key: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import random
 import re
 import sqlite3
 import subprocess
@@ -474,6 +475,21 @@ def test_locked_by_a_writer(run: Run, trace: Path) -> None:
         writer.stdout.readline()
         _refused(run, trace, "locked")
         writer.kill()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_damage(run: Run, tmp_path: Path, seed: int) -> None:
+    """Damaged pages give a copy or one line, and never a half of either."""
+    source = make_trace(tmp_path / "t.sqlite", page_size=512, **private_content("2025.5"))
+    data, chance = bytearray(source.read_bytes()), random.Random(seed)
+    for _ in range(chance.choice([1, 10, 100])):
+        data[chance.randrange(100, len(data))] = chance.randrange(256)
+    source.write_bytes(data)
+    done = run("scrub", source, tmp_path / "out.sqlite")
+    assert done.status in (0, 3), done.err
+    assert (tmp_path / "out.sqlite").exists() is (done.status == 0)
+    assert {path.name for path in tmp_path.iterdir()} <= {"t.sqlite", "out.sqlite"}
+    assert source.read_bytes() == data
 
 
 def test_a_database_without_nsys_tables(run: Run, tmp_path: Path) -> None:
