@@ -12,7 +12,7 @@ import pytest
 
 from overlapaudit.rules.catalogue import RULES
 from tests.cli.conftest import Run
-from tests.tracebuilder import Copy, Gpu, Kernel, make_trace
+from tests.tracebuilder import Copy, Gpu, Kernel, MpiRank, make_trace
 
 
 @pytest.fixture
@@ -90,6 +90,38 @@ def test_targets_that_cannot_be(
     refused = run("audit", trace, "--json", tmp_path / target)
     assert refused.status == 2
     assert said in refused.complaint
+
+
+def test_a_link_is_written_through(run: Run, trace: Path, tmp_path: Path) -> None:
+    target, link = tmp_path / "real.json", tmp_path / "link.json"
+    link.symlink_to(target)
+    assert run("audit", trace, "--json", link).status == 0
+    assert link.is_symlink()
+    assert json.loads(target.read_text())
+
+
+def test_a_device_stays_a_device(run: Run, trace: Path) -> None:
+    assert run("audit", trace, "--json", "/dev/null").status == 0
+    assert Path("/dev/null").is_char_device()
+
+
+def test_ranks_are_those_of_mpi_where_all_have_one(run: Run, tmp_path: Path) -> None:
+    for name, rank in (("a", 1), ("b", 0)):
+        make_trace(
+            tmp_path / f"{name}.sqlite", kernels=[Kernel(0, 100 + rank)], mpi_ranks=[MpiRank(rank)]
+        )
+    document = json.loads(run("audit", tmp_path, "--json", "-").out)
+    found = [(device["rank"], device["window_ns"]) for device in document["devices"]]
+    assert found == [(0, 100), (1, 101)]
+
+
+@pytest.mark.parametrize("redirect", [">/dev/full", ">&-", ">&- 2>&-"])
+def test_output_that_cannot_be_written(trace: Path, redirect: str) -> None:
+    command = f"{sys.executable} -m overlapaudit audit {trace} {redirect}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == (2 if "full" in redirect else 0)
+    assert done.stderr.count("\n") <= 1
+    assert "Traceback" not in done.stderr
 
 
 def test_windows(run: Run, trace: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 import sqlite3
 import subprocess
@@ -278,6 +279,74 @@ def _read_columns() -> list[tuple[str, str]]:
     return sorted(wanted)
 
 
+@pytest.mark.parametrize("table", ["CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME"])
+def test_a_table_of_other_columns_is_no_table(run: Run, tmp_path: Path, table: str) -> None:
+    path = make_trace(
+        tmp_path / "t.sqlite", omit_tables=[table], extra_sql=f"CREATE TABLE {table}(foo)"
+    )
+    document = audited(run, path)
+    assert document["coverage"]["operations"] is None
+    assert [one["code"] for one in document["findings"]] == ["OA001"]
+
+
+def test_views_and_tables_of_others(run: Run, tmp_path: Path) -> None:
+    path = make_trace(
+        tmp_path / "t.sqlite",
+        kernels=[Kernel(0, 10)],
+        extra_sql="CREATE TABLE gone(a); CREATE VIEW broken AS SELECT a FROM gone; DROP TABLE gone;"
+        "CREATE VIEW nsys_view AS SELECT start FROM CUPTI_ACTIVITY_KIND_KERNEL",
+    )
+    assert audited(run, path)["devices"][0]["busy_ns"] == 10
+
+
+@pytest.mark.parametrize("versions", [b"\x01\x02", b"\x02\x01"])
+def test_either_mark_of_wal_mode(run: Run, tmp_path: Path, versions: bytes) -> None:
+    path = make_trace(tmp_path / "trace.sqlite", kernels=[Kernel(0, 10)])
+    data = bytearray(path.read_bytes())
+    data[18:20] = versions
+    path.write_bytes(data)
+    with untouched(path):
+        assert run("audit", path).status in (0, 3)
+
+
+def test_what_is_no_file(run: Run, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.sqlite"
+    os.mkfifo(pipe)
+    refused(run, pipe, "not a regular file")
+    make_trace(tmp_path / "rank0.sqlite", kernels=[Kernel(0, 10)])
+    (tmp_path / "dangling.sqlite").symlink_to(tmp_path / "absent")
+    done = run("audit", tmp_path, "--json", "-")
+    assert [one["file"] for one in json.loads(done.out)["inputs"]] == ["rank0.sqlite"]
+
+
+def test_a_report_beside_its_export_is_one_rank(run: Run, tmp_path: Path) -> None:
+    make_trace(tmp_path / "rank0.sqlite", kernels=[Kernel(0, 10)])
+    (tmp_path / "rank0.nsys-rep").write_bytes(b"a report")
+    done = run("audit", tmp_path, "--json", "-")
+    assert [one["file"] for one in json.loads(done.out)["inputs"]] == ["rank0.sqlite"]
+
+
+def test_the_lock_is_held_while_a_trace_is_open(tmp_path: Path) -> None:
+    path = make_trace(tmp_path / "trace.sqlite", kernels=[Kernel(0, 10)])
+    program = (
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None);"
+        "c.execute('BEGIN EXCLUSIVE')"
+    )
+    command = [sys.executable, "-c", program, str(path)]
+    with oa.open_trace(path) as trace:
+        assert trace.identity.sha256
+        assert trace.operations.height == 1
+        held = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert "locked" in held.stderr
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def test_names_that_make_patterns_slow(run: Run, tmp_path: Path) -> None:
+    names = ["deep_ep::" * 20_000, "routing" * 20_000, "sm" + "1" * 100_000, "a" * 100_000]
+    path = make_trace(tmp_path / "t.sqlite", kernels=[Kernel(0, 10, name) for name in names])
+    assert audited(run, path)["coverage"]["operations"] == 4
+
+
 def test_each_column_missing_in_turn(tmp_path: Path) -> None:
     there = _tables(make_trace(tmp_path / "whole.sqlite", **FULL))
     for name, column in _read_columns():
@@ -360,6 +429,24 @@ def test_times_at_the_ends_of_int64(run: Run, tmp_path: Path) -> None:
     )
     document = audited(run, path)
     assert document["coverage"]["operations"] == 5
+    (device,) = document["devices"]
+    assert device["window_ns"] == device["busy_ns"] == 10  # the others have no time that can be
+    assert any(
+        "4 operations have no time" in gap["why"] for gap in document["coverage"]["not_recorded"]
+    )
+
+
+def test_a_clock_that_cannot_be(run: Run, tmp_path: Path) -> None:
+    path = make_trace(
+        tmp_path / "t.sqlite",
+        kernels=[Kernel(0, 10)],
+        utc_start_ns=(1 << 63) - 1,
+        export_settings=[
+            ("EXPORT_PARAM_TIME_NORMALIZE", "true"),
+            ("EXPORT_PARAM_TIME_SHIFT", "999999999999999999"),
+        ],
+    )
+    assert audited(run, path)["devices"][0]["busy_ns"] == 10
 
 
 def test_hostile_identifiers(run: Run, tmp_path: Path) -> None:

@@ -94,6 +94,33 @@ def test_clock_violations(start_ns: int, violations: int) -> None:
     assert found["clock_violations"] == violations
 
 
+def test_clock_violations_are_unknown_without_api_calls() -> None:
+    assert coverage(kernels=[Kernel(10, 20, launch=None)])["clock_violations"] is None
+
+
+def test_every_null_has_a_reason() -> None:
+    for content in (
+        {},
+        {"kernels": [Kernel(10, 20, launch=None)]},
+        {"api_calls": [ApiCall("cudaLaunchKernel_v7000", 0, 1)]},
+        {"schema": "2023.4", "graph_launches": [GraphLaunch(10, 20)], "kernels": [Kernel(1, 2)]},
+    ):
+        found = coverage(**content)  # type: ignore[arg-type]
+        named = {gap["what"] for gap in found["not_recorded"]}
+        for field, value in found.items():
+            assert value is not None or f"coverage.{field}" in named, (field, content)
+
+
+def test_launches_are_known_without_gpu_work() -> None:
+    assert coverage(api_calls=[ApiCall("cudaLaunchKernel_v7000", 0, 1)])["launches"] == 1
+
+
+def test_an_empty_table_is_not_a_recording() -> None:
+    whole = lacking(lazy=False, kernels=[Kernel(10_000, 11_000)])
+    assert "device memory use" in whole
+    assert "work inside CUDA graphs" not in whole
+
+
 def test_work_that_ends_before_it_starts_is_a_clock_violation() -> None:
     found = coverage(
         kernels=[Kernel(10_000, 11_000)],
@@ -107,6 +134,14 @@ def test_waits_by_record_id() -> None:
         event_records=[EventRecord(0, 1, event_id=3, event_sync_id=40)],
         syncs=[Sync(10, 11, "stream_wait", event_id=3, event_sync_id=40)],
     ) == (1, 0, 0)
+
+
+@pytest.mark.parametrize(("recorded", "event"), [(20, 3), (0, 4)])
+def test_an_id_that_names_another_record_is_no_proof(recorded: int, event: int) -> None:
+    assert waits(
+        event_records=[EventRecord(recorded, recorded + 1, event_id=event, event_sync_id=40)],
+        syncs=[Sync(10, 11, "stream_wait", event_id=3, event_sync_id=40)],
+    ) == (0, 0, 1)
 
 
 def test_waits_by_the_order_of_records() -> None:

@@ -150,6 +150,48 @@ def test_oa006_time_in_the_profiler(until: int, codes_found: list[str]) -> None:
     assert codes(document) == codes_found
 
 
+def test_oa006_is_of_the_process_that_was_held_up() -> None:
+    document = audit_of(
+        kernels=[
+            Kernel(10_000, 30_000, GEMM),
+            Kernel(10_000, 30_000, GEMM, process=OTHER, device=1),
+        ],
+        profiler_overheads=[ProfilerOverhead(10_000, 12_000, thread=main_thread(OTHER))],
+    )
+    assert finding(document, "OA006")["where"]["process"] == OTHER
+
+
+def test_oa005_launches_that_lost_their_work() -> None:
+    lost = [ApiCall("cudaLaunchKernel_v7000", 100 + n, 101 + n) for n in range(3)]
+    found = finding(audit_of(kernels=kernels(), api_calls=lost), "OA005")
+    assert found["severity"] == "info"
+    assert found["evidence"]["launches_without_work"] == 3
+    assert found["evidence"]["of_these_after_the_last_with_work"] == 0
+
+
+def test_a_driver_call_inside_a_runtime_call_is_one_launch() -> None:
+    document = audit_of(
+        kernels=kernels(correlation=5),
+        api_calls=[
+            ApiCall("cudaLaunchKernel_v7000", 1_000, 3_000, correlation=5),
+            ApiCall("cuLaunchKernel", 1_500, 2_500, correlation=5),
+        ],
+    )
+    assert document["coverage"]["launches"] == 1
+    assert codes(document) == []
+
+
+def test_oa002_counts_the_replays_of_the_window() -> None:
+    replays = [GraphLaunch(10_000 * n, 10_000 * n + 5_000) for n in range(1, 11)]
+    document = audit_of(window="35us..52us", graph_launches=replays)
+    assert finding(document, "OA002")["evidence"]["replays"] == 2
+
+
+def test_findings_about_a_trace_say_which() -> None:
+    document = audit_of(kernels=[*kernels(), *kernels(launch=None)])
+    assert finding(document, "OA005")["where"]["rank"] == 0
+
+
 def test_oa007_a_process_whose_work_is_missing() -> None:
     launches = [ApiCall("cudaLaunchKernel_v7000", 0, 1, main_thread(OTHER))]
     found = finding(audit_of(kernels=kernels(), api_calls=launches), "OA007")
