@@ -27,7 +27,7 @@ def opened(paths: Sequence[Path], rules: Path | None) -> Iterator[list[Trace]]:
     from overlapaudit.audit import find_traces, open_trace
 
     with ExitStack() as stack:
-        show = stack.enter_context(_progress_line())
+        show = stack.enter_context(progress_line())
         yield [
             stack.enter_context(open_trace(path, rules=rules, progress=show))
             for path in find_traces(paths)
@@ -49,7 +49,7 @@ def input_files(paths: Sequence[Path]) -> list[Path]:
 
 
 @contextmanager
-def _progress_line() -> Iterator[Callable[[str, int, int], None]]:
+def progress_line() -> Iterator[Callable[[str, int, int], None]]:
     """Show on a terminal's stderr how far the reading is, once it has taken a second."""
     began = time.monotonic()
     drawn = 0.0
@@ -57,7 +57,12 @@ def _progress_line() -> Iterator[Callable[[str, int, int], None]]:
     def show(what: str, done: int, total: int) -> None:
         nonlocal drawn
         now = time.monotonic()
-        if not sys.stderr.isatty() or now - began < _SILENT_FOR_S or now - drawn < _REDRAW_EVERY_S:
+        if (
+            sys.stderr is None
+            or not sys.stderr.isatty()
+            or now - began < _SILENT_FOR_S
+            or now - drawn < _REDRAW_EVERY_S
+        ):
             return
         drawn = now
         share = f"{100 * done // total:3d} %" if total else ""

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from overlapaudit.cli.arguments import Force
+from overlapaudit.cli.inputs import progress_line
 from overlapaudit.cli.output import STDOUT, check_target, whole_file
 from overlapaudit.model.errors import UsageError
 
@@ -37,5 +38,5 @@ def command(
         )
     check_target(out, [trace], force=force)
     check_not_being_written(out)
-    with whole_file(out) as temporary:
-        scrub(trace, temporary)
+    with whole_file(out) as temporary, progress_line() as show:
+        scrub(trace, temporary, progress=show)

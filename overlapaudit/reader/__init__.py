@@ -25,6 +25,8 @@ _AUDITED = (
     schema.SYNCHRONIZATION,
     schema.CUDA_EVENT,
     schema.PROFILER_OVERHEAD,
+    schema.NVTX,
+    schema.GRAPH_NODE,
 )
 
 

@@ -59,7 +59,7 @@ def _empty_strings(database: Database, strings: str, pointers: list[tuple[str, s
                 )
     database.execute(
         f"INSERT INTO {strings}(id, value) SELECT max(id) + 1, '' FROM {strings}"
-        " WHERE EXISTS (SELECT 1 FROM shared)  HAVING max(id) IS NOT NULL"
+        " WHERE EXISTS (SELECT 1 FROM shared) HAVING max(id) IS NOT NULL"
     )
     for table, column in pointers:
         database.execute(

@@ -21,7 +21,7 @@ _ERRORS = {"utf-8": "surrogateescape", "utf-16-le": "surrogatepass", "utf-16-be"
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One distinct value of a column, in the bytes of the file; `blob`: not declared as text."""
+    """One distinct value of a column, in the bytes of the file; `blob`: not stored as text."""
 
     raw: bytes
     blob: bool

@@ -22,6 +22,8 @@ SPANS: dict[str, pl.DataType] = {
     "busy_ns": pl.Int64(),  # the union of its work
 }
 
+# From this many (range, operation) pairs on the compiled loop pays for loading numba.
+_COMPILED_FROM_PAIRS = 500_000
 # Ranges are taken together until they hold this many operations, so that memory stays bounded.
 _PAIRS_AT_ONCE = 4_000_000
 
@@ -48,6 +50,8 @@ def spans_of(
         ranges["thread"].to_numpy(), ranges["start_ns"].to_numpy(), ranges["end_ns"].to_numpy()
     )
     rows = ranges["range_row"].to_numpy()
+    if not each_launch and int((last - first).sum()) >= _COMPILED_FROM_PAIRS:
+        return _measure_compiled(rows, first, last, order)
     parts = [
         _measure(rows[part], first[part], last[part], order, each_launch=each_launch)
         for part in _parts(last - first)
@@ -94,6 +98,35 @@ def _parts(sizes: Rows) -> Iterator[slice]:
     begins = np.flatnonzero(np.diff(number, prepend=-1))
     for begin, end in zip(begins, [*begins[1:], len(sizes)], strict=True):
         yield slice(int(begin), int(end))
+
+
+def _measure_compiled(rows: Rows, first: Rows, last: Rows, order: _Timed) -> pl.DataFrame:
+    """Do what `_measure` does for whole ranges; what the loop gives up is left to it."""
+    from overlapaudit.spans.slice_loops import measure_slices  # noqa: PLC0415 - numba is slow
+
+    holds = last > first
+    rows, first, last = rows[holds], first[holds], last[holds]
+    begins, ends, busy = np.empty_like(rows), np.empty_like(rows), np.empty_like(rows)
+    given_up = measure_slices(first, last, order.start, order.end, begins, ends, busy)
+    measured = pl.DataFrame(
+        {
+            "range_row": rows,
+            "launch": None,
+            "operations": last - first,
+            "gpu_start_ns": begins,
+            "gpu_end_ns": ends,
+            "busy_ns": busy,
+        },
+        schema=SPANS,
+    )
+    if not given_up:
+        return measured
+    left = busy < 0
+    parts = [
+        _measure(rows[left][part], first[left][part], last[left][part], order, each_launch=False)
+        for part in _parts(last[left] - first[left])
+    ]
+    return pl.concat([measured.filter(pl.col("busy_ns") >= 0), *parts]).sort("range_row")
 
 
 def _measure(

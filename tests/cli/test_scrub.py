@@ -191,7 +191,7 @@ def test_nothing_private_is_left_in_any_byte(run: Run, tmp_path: Path, version: 
         assert database.execute("PRAGMA freelist_count").fetchone() == (0,)
 
 
-@pytest.mark.parametrize("version", SCHEMAS)
+@pytest.mark.parametrize("version", ["2022.2", "2024.2", "2026.4"])
 def test_names_stay(run: Run, tmp_path: Path, version: str) -> None:
     target = scrubbed(run, make_trace(tmp_path / "trace.sqlite", **private_content(version)))
     with oa.open_trace(target) as trace:

@@ -46,6 +46,10 @@ def test_contents(built: Path) -> None:
         "overlapaudit/model/audit.schema.json",
         "overlapaudit/py.typed",
         "overlapaudit_nvtx/py.typed",
+        "overlapaudit/classify/data/range_rules.json",
+        "overlapaudit/rules/pages/OA503.md",
+        "overlapaudit_reports/html/page.js",
+        "overlapaudit_reports/html/style.css",
         "overlapaudit_reports/py.typed",
     ):
         assert needed in names

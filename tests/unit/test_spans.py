@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import overlapaudit as oa
 from overlapaudit.model.tables import RANGES, TableName
 from overlapaudit.model.window import WHOLE_TRACE, parse_window
-from overlapaudit.spans import nesting
+from overlapaudit.spans import nesting, span_table
 from overlapaudit.spans.launches import by_capture, by_launch
 from overlapaudit.spans.span_table import spans_of
 from tests.tracebuilder import (
@@ -196,13 +197,65 @@ def test_attribution(
             assert row["busy_ns"] == len(covered)
 
 
+@given(stacks(), work, st.booleans())
+def test_the_compiled_loop_measures_the_same(
+    ranges: list[Opened], launches: list[tuple[int, int, int, int]], give_up: bool
+) -> None:
+    calls = pl.DataFrame(
+        {
+            "thread": [thread for thread, *_ in launches],
+            "start_ns": [launched for _, launched, *_ in launches],
+            "end_ns": [launched for _, launched, *_ in launches],
+        },
+        schema={"thread": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64},
+    )
+    # Far from in order: 50 operations later launched run earlier.
+    late = 1_000 if give_up else 0
+    times = [
+        (
+            launched + waits + late * (LENGTH - launched),
+            launched + waits + lasts + late * (LENGTH - launched),
+        )
+        for _, launched, waits, lasts in launches
+    ]
+    operations = pl.DataFrame(
+        {
+            "start_ns": [start for start, _ in times],
+            "end_ns": [end for _, end in times],
+            "api_row": list(range(len(times))),
+        },
+        schema={"start_ns": pl.Int64, "end_ns": pl.Int64, "api_row": pl.Int64},
+    )
+    order = by_launch(operations, calls)
+    spans = nesting.numbered(frame(ranges))
+    plain = spans_of(spans, order, operations, WHOLE_TRACE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(span_table, "_COMPILED_FROM_PAIRS", 0)
+        assert spans_of(spans, order, operations, WHOLE_TRACE).equals(plain)
+
+
+def test_what_is_far_from_in_order_is_measured_too() -> None:
+    count = 200  # each of them would be moved to the front
+    calls = pl.DataFrame({"thread": [1] * count, "start_ns": range(count), "end_ns": range(count)})
+    operations = pl.DataFrame(
+        {
+            "start_ns": [10_000 - 10 * n for n in range(count)],
+            "end_ns": [10_004 - 10 * n for n in range(count)],
+            "api_row": list(range(count)),
+        }
+    )
+    ranges = nesting.numbered(frame([Opened(1, 0, 0, 1_000, 0), Opened(1, 0, 5, 7, 1)]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(span_table, "_COMPILED_FROM_PAIRS", 0)
+        found = spans_of(ranges, by_launch(operations, calls), operations, WHOLE_TRACE)
+    assert found["busy_ns"].to_list() == [4 * count, 8]
+
+
 def opened_trace(tmp_path: Path, **content: Any) -> oa.Trace:
     return oa.open_trace(make_trace(tmp_path / "trace.sqlite", **content))
 
 
 def test_many_ranges_are_measured_in_parts(tmp_path: Path, monkeypatch: Any) -> None:
-    from overlapaudit.spans import span_table
-
     kernels = [
         Kernel(1_000_000 + n * 10, 1_000_005 + n * 10, launch=ApiCall("cudaLaunchKernel", n, n + 1))
         for n in range(50)
@@ -214,6 +267,8 @@ def test_many_ranges_are_measured_in_parts(tmp_path: Path, monkeypatch: Any) -> 
         order = by_launch(trace.operations, trace.api_calls)
         whole = spans_of(ranges, order, trace.operations, WHOLE_TRACE)
         monkeypatch.setattr(span_table, "_PAIRS_AT_ONCE", 7)
+        assert spans_of(ranges, order, trace.operations, WHOLE_TRACE).equals(whole)
+        monkeypatch.setattr(span_table, "_COMPILED_FROM_PAIRS", 0)
         assert spans_of(ranges, order, trace.operations, WHOLE_TRACE).equals(whole)
     assert whole["operations"].to_list() == list(range(50, 0, -1))
     assert whole["busy_ns"].to_list() == [5 * n for n in range(50, 0, -1)]
