@@ -78,28 +78,34 @@ def _launched_work(trace: Trace) -> pl.DataFrame:
 
 def _last_end(waits: pl.DataFrame, work: pl.DataFrame, by: list[str]) -> pl.DataFrame:
     """Join each wait to the latest end of the work launched before `before_ns` within `by`."""
-    reached = work.drop_nulls(by).with_columns(
-        pl.col("end_ns").cum_max().over([*by, "device"]).alias("until_ns")
-    )
-    parts = [
-        waits.drop_nulls([*by, "before_ns"])
-        .sort("before_ns")
-        .join_asof(
-            of_device.select(*by, "device", "launched_ns", "until_ns"),
-            left_on="before_ns",
-            right_on="launched_ns",
-            by=by,
-            allow_exact_matches=False,
-            check_sortedness=False,
-        )
-        .drop_nulls("until_ns")
-        .select("call", "device", "until_ns")
-        for of_device in reached.partition_by("device")
-    ]
     nothing = pl.DataFrame(
         schema={name: HOST_WAITS[name] for name in ("call", "device", "until_ns")}
     )
-    return pl.concat([nothing, *parts]) if parts else nothing
+    if waits.is_empty():
+        return nothing
+    asked = waits.drop_nulls([*by, "before_ns"]).sort("before_ns")
+    parts = [nothing]
+    for device in work["device"].unique().drop_nulls().sort():
+        # A stream, a context or a process: what was launched in it keeps the order of the work.
+        reached = work.filter(pl.col("device") == device).select(
+            *by,
+            "device",
+            "launched_ns",
+            pl.col("end_ns").cum_max().over(by).alias("until_ns"),
+        )
+        parts.append(
+            asked.join_asof(
+                reached,
+                left_on="before_ns",
+                right_on="launched_ns",
+                by=by,
+                allow_exact_matches=False,
+                check_sortedness=False,
+            )
+            .drop_nulls("until_ns")
+            .select("call", "device", "until_ns")
+        )
+    return pl.concat(parts)
 
 
 def _with_calls(trace: Trace, kind: WaitKind) -> pl.DataFrame:

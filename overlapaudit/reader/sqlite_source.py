@@ -113,10 +113,11 @@ class SqliteSource:
         rows: list[tuple[object, ...]] = []
         wanted = ids.to_list()
         try:
-            for begin in range(0, len(wanted), _STRINGS_AT_ONCE):
-                part = wanted[begin : begin + _STRINGS_AT_ONCE]
-                marks = ",".join("?" * len(part))
-                rows += self._connection.execute(f"{statement}({marks})", part).fetchall()
+            with sqlite_guard.texts_as_bytes(self._connection):
+                for begin in range(0, len(wanted), _STRINGS_AT_ONCE):
+                    part = wanted[begin : begin + _STRINGS_AT_ONCE]
+                    marks = ",".join("?" * len(part))
+                    rows += self._connection.execute(f"{statement}({marks})", part).fetchall()
         except sqlite_guard.UNREADABLE as error:
             raise sqlite_guard.damaged(self.path, error) from error
         return _frame(rows, [Column("id"), Column("value", ColumnType.TEXT)])
@@ -174,13 +175,14 @@ class SqliteSource:
         # An index that holds all that is wanted would give the rows in its own order, and columns
         # that are read apart would not fit together.
         in_order = " NOT INDEXED" if name in self._in_order else ""
-        cursor = self._connection.execute(f"SELECT {wanted} FROM {_quoted(name)}{in_order}")
         parts: list[pl.DataFrame] = []
         done = 0
-        while rows := cursor.fetchmany(_ROWS_AT_ONCE):
-            parts.append(_frame(rows, columns))
-            done += len(rows)
-            self._progress(name, done, 0)
+        with sqlite_guard.texts_as_bytes(self._connection):
+            cursor = self._connection.execute(f"SELECT {wanted} FROM {_quoted(name)}{in_order}")
+            while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+                parts.append(_frame(rows, columns))
+                done += len(rows)
+                self._progress(name, done, 0)
         return pl.concat(parts) if parts else _frame([], columns)
 
     def _plan(self, name: str, spelled: list[str], columns: list[Column]) -> TablePlan | None:
@@ -231,6 +233,8 @@ def _frame(rows: Sequence[tuple[object, ...]], columns: Sequence[Column]) -> pl.
 
 def _column(column: Column, cells: list[object]) -> pl.Series:
     """Make a column of one type; SQLite lets any value stand anywhere, a misfit becomes null."""
+    if column.type is ColumnType.TEXT:
+        return _texts(column.name, cells)
     dtype = DTYPES[column.type]
     try:
         return pl.Series(column.name, cells, dtype=dtype, strict=True)
@@ -241,6 +245,18 @@ def _column(column: Column, cells: list[object]) -> pl.Series:
             [cell if isinstance(cell, fitting) else _whole(cell, column.type) for cell in cells],
             dtype=dtype,
         )
+
+
+def _texts(name: str, cells: list[object]) -> pl.Series:
+    """Make a column of text from the bytes of texts; what is not UTF-8 gets U+FFFD."""
+    try:
+        texts: pl.Series = pl.Series(name, cells, dtype=pl.Binary, strict=True).cast(pl.String)
+        return texts
+    except (TypeError, pl.exceptions.PolarsError):
+        decoded = [
+            cell.decode("utf-8", "replace") if isinstance(cell, bytes) else None for cell in cells
+        ]
+        return pl.Series(name, decoded, dtype=pl.String)
 
 
 def _whole(cell: object, kind: ColumnType) -> int | None:
@@ -260,7 +276,6 @@ def _is_real(declared: str) -> bool:
 _FITTING: dict[ColumnType, type | tuple[type, ...]] = {
     ColumnType.INTEGER: int,
     ColumnType.REAL: (int, float),
-    ColumnType.TEXT: str,
 }
 
 

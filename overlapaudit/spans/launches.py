@@ -22,14 +22,12 @@ class LaunchOrder:
     Attributes:
         thread: int64 [n], the launching thread (globalTid), ascending.
         launched_ns: int64 [n], when the launching call began, ascending within a thread.
-        returned_ns: int64 [n], when it ended.
         operation: int64 [n], the row of the operation in OPERATIONS.
         launch: int64 [n], what tells launches apart: the row of the call in API_CALLS.
     """
 
     thread: Rows
     launched_ns: Rows
-    returned_ns: Rows
     operation: Rows
     launch: Rows
 
@@ -62,7 +60,6 @@ def by_launch(operations: pl.DataFrame, calls: pl.DataFrame) -> LaunchOrder:
     return _ordered(
         thread=calls["thread"].to_numpy()[call],
         launched_ns=calls["start_ns"].to_numpy()[call],
-        returned_ns=calls["end_ns"].to_numpy()[call],
         operation=rows,
         launch=call,
     )
@@ -85,7 +82,6 @@ def by_capture(operations: pl.DataFrame, nodes: pl.DataFrame) -> LaunchOrder:
     return _ordered(
         thread=placed["thread"].to_numpy(),
         launched_ns=placed["start_ns"].to_numpy(),
-        returned_ns=placed["start_ns"].to_numpy(),
         operation=placed["row"].to_numpy(),
         launch=placed["api_row"].fill_null(-1).to_numpy(),
     )
@@ -122,10 +118,6 @@ def _captured(nodes: pl.DataFrame) -> pl.DataFrame:
     return found.join(originals, on=["process", "root"]).drop("root")
 
 
-def _ordered(
-    *, thread: Rows, launched_ns: Rows, returned_ns: Rows, operation: Rows, launch: Rows
-) -> LaunchOrder:
+def _ordered(*, thread: Rows, launched_ns: Rows, operation: Rows, launch: Rows) -> LaunchOrder:
     order = np.lexsort((operation, launched_ns, thread))
-    return LaunchOrder(
-        thread[order], launched_ns[order], returned_ns[order], operation[order], launch[order]
-    )
+    return LaunchOrder(thread[order], launched_ns[order], operation[order], launch[order])

@@ -29,12 +29,17 @@ def stacked(ranges: pl.DataFrame) -> pl.DataFrame:
 
 
 def numbered(ranges: pl.DataFrame) -> pl.DataFrame:
-    """Give the ranges with their row number as `range_row`, marks left out."""
+    """Give what places the ranges, with their row number as `range_row`, marks left out."""
+    meaning = [name for name in ("level", "phase") if name in ranges.columns]
     return (
-        ranges.with_columns(
+        ranges.select(
             pl.int_range(pl.len(), dtype=pl.Int64).alias("range_row"),
+            "kind",
+            "thread",
             pl.col("domain_id").fill_null(0),
+            "start_ns",
             pl.col("end_ns").fill_null(_NEVER),
+            *meaning,
         )
         .filter(pl.col("kind") != RangeKind.MARK.value)
         .drop_nulls(["thread", "start_ns"])

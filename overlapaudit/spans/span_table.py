@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import polars as pl
@@ -26,6 +28,7 @@ SPANS: dict[str, pl.DataType] = {
 _COMPILED_FROM_PAIRS = 500_000
 # Ranges are taken together until they hold this many operations, so that memory stays bounded.
 _PAIRS_AT_ONCE = 4_000_000
+_PAIRS_A_THREAD = 400_000
 
 
 def spans_of(
@@ -54,7 +57,7 @@ def spans_of(
         return _measure_compiled(rows, first, last, order)
     parts = [
         _measure(rows[part], first[part], last[part], order, each_launch=each_launch)
-        for part in _parts(last - first)
+        for part in _parts(last - first, _PAIRS_AT_ONCE)
     ]
     return pl.concat([pl.DataFrame(schema=SPANS), *parts])
 
@@ -81,7 +84,6 @@ def _timed(launched: LaunchOrder, operations: pl.DataFrame, window: Window) -> _
         LaunchOrder(
             launched.thread[keep],
             launched.launched_ns[keep],
-            launched.returned_ns[keep],
             launched.operation[keep],
             launched.launch[keep],
         ),
@@ -90,11 +92,11 @@ def _timed(launched: LaunchOrder, operations: pl.DataFrame, window: Window) -> _
     )
 
 
-def _parts(sizes: Rows) -> Iterator[slice]:
-    """Cut ranges into runs that hold about equally many operations."""
+def _parts(sizes: Rows, pairs: int) -> Iterator[slice]:
+    """Cut ranges into runs that hold about this many operations."""
     if not len(sizes):
         return
-    number = np.cumsum(sizes) // _PAIRS_AT_ONCE
+    number = np.cumsum(sizes) // pairs
     begins = np.flatnonzero(np.diff(number, prepend=-1))
     for begin, end in zip(begins, [*begins[1:], len(sizes)], strict=True):
         yield slice(int(begin), int(end))
@@ -107,7 +109,17 @@ def _measure_compiled(rows: Rows, first: Rows, last: Rows, order: _Timed) -> pl.
     holds = last > first
     rows, first, last = rows[holds], first[holds], last[holds]
     begins, ends, busy = np.empty_like(rows), np.empty_like(rows), np.empty_like(rows)
-    given_up = measure_slices(first, last, order.start, order.end, begins, ends, busy)
+
+    def measure(part: slice) -> int:
+        return int(
+            measure_slices(
+                first[part], last[part], order.start, order.end,
+                begins[part], ends[part], busy[part],
+            )
+        )  # fmt: skip
+
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as threads:
+        given_up = sum(threads.map(measure, _parts(last - first, _PAIRS_A_THREAD)))
     measured = pl.DataFrame(
         {
             "range_row": rows,
@@ -124,7 +136,7 @@ def _measure_compiled(rows: Rows, first: Rows, last: Rows, order: _Timed) -> pl.
     left = busy < 0
     parts = [
         _measure(rows[left][part], first[left][part], last[left][part], order, each_launch=False)
-        for part in _parts(last[left] - first[left])
+        for part in _parts(last[left] - first[left], _PAIRS_AT_ONCE)
     ]
     return pl.concat([measured.filter(pl.col("busy_ns") >= 0), *parts]).sort("range_row")
 

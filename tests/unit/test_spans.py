@@ -130,7 +130,8 @@ def test_outermost(ranges: list[Opened]) -> None:
 
 def test_outermost_of_equal_kind() -> None:
     nested = [Opened(1, 0, 0, 10, 0), Opened(1, 0, 2, 5, 0), Opened(1, 0, 10, 12, 0)]
-    found = nesting.outermost(nesting.numbered(frame(nested)), ["text"])
+    kinds = frame(nested).with_columns(phase="text")
+    found = nesting.outermost(nesting.numbered(kinds), ["phase"])
     assert found["range_row"].to_list() == [0, 2]
 
 
