@@ -23,6 +23,7 @@ from overlapaudit.assembly import Part, assemble
 from overlapaudit.classify.kernel_rules import KernelRules
 from overlapaudit.classify.operations import classify
 from overlapaudit.classify.range_rules import RangeRules, classify_ranges
+from overlapaudit.graph.event_links import resolve_waits
 from overlapaudit.model import document as doc
 from overlapaudit.model.errors import UsageError
 from overlapaudit.model.findings import Finding
@@ -226,16 +227,17 @@ def _ranks(traces: Sequence[Trace]) -> list[dict[int, int]]:
 def _audit_one(trace: Trace, window: Window, rank_of: dict[int, int]) -> Part:
     has_calls = TableName.API_CALLS in trace.recording.tables and bool(trace.recording.operations)
     has_ranges = has_calls and TableName.RANGES in trace.recording.tables
+    links = resolve_waits(trace)
     return Part(
         subject=Subject(
             trace=trace,
-            coverage=coverage_of.measure(trace),
+            coverage=coverage_of.measure(trace, links),
             devices=device_activities(trace.operations, window),
             rank_of=rank_of,
         ),
         phases=phase_figures(trace, window) if has_ranges else None,
         time_inside=time_inside(trace) if has_ranges else None,
-        hidden_syncs=hidden_syncs(trace, window) if has_calls else None,
+        hidden_syncs=hidden_syncs(trace, window, links) if has_calls else None,
     )
 
 

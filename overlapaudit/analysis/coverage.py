@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from overlapaudit.analysis.lanes import has_time
-from overlapaudit.graph.event_links import Method, resolve_waits
+from overlapaudit.graph.event_links import Method
 from overlapaudit.model.kinds import LAUNCHING_KINDS, ApiKind
 from overlapaudit.model.tables import TableName
 from overlapaudit.model.trace import Trace
@@ -57,8 +57,8 @@ class TraceCoverage:
     clock_violations: int | None
 
 
-def measure(trace: Trace) -> TraceCoverage:
-    """Measure the coverage of a trace."""
+def measure(trace: Trace, links: pl.DataFrame) -> TraceCoverage:
+    """Measure the coverage of a trace; `links` are from `resolve_waits`."""
     has_gpu_work = bool(trace.recording.operations)
     has_calls = TableName.API_CALLS in trace.recording.tables
     operations = trace.operations
@@ -76,7 +76,7 @@ def measure(trace: Trace) -> TraceCoverage:
             launches.worked.height if launches is not None and has_gpu_work else None
         ),
         late_launches=_late(launches) if launches is not None and has_gpu_work else None,
-        waits=_waits(trace),
+        waits=_waits(trace, links),
         blind_graph_launches=blind,
         lost_graph_launches=lost,
         clock_violations=_clock_violations(trace) if has_gpu_work and has_calls else None,
@@ -159,11 +159,10 @@ def _graph_launches_without_work(launches: _Launches) -> tuple[dict[int, int], d
     return blind, lost
 
 
-def _waits(trace: Trace) -> WaitResolution | None:
+def _waits(trace: Trace, links: pl.DataFrame) -> WaitResolution | None:
     """Count waits on events; None where neither their table nor the API calls were recorded."""
     if not trace.recording.tables & {TableName.WAITS, TableName.API_CALLS}:
         return None
-    links = resolve_waits(trace)
     counted = dict(
         links["method"].drop_nulls().cast(pl.String).value_counts().sort("method").rows()
     )

@@ -50,12 +50,13 @@ class WaitSite:
     last_ns: int
 
 
-def hidden_syncs(trace: Trace, window: Window) -> list[WaitSite]:
+def hidden_syncs(trace: Trace, window: Window, links: pl.DataFrame) -> list[WaitSite]:
     """Find the hidden waits of a window, by call site, dearest first.
 
     Waits of less than 20 µs are none, nor are those in ranges in which the engine is meant to wait.
+    `links` are the records that waits on events wait for, from `resolve_waits`.
     """
-    waits = host_waits(trace, window)
+    waits = host_waits(trace, window, links)
     waits = waits.filter(pl.col("wait_ns") >= SHORTEST_WAIT_NS)
     if waits.is_empty():
         return []

@@ -12,9 +12,8 @@ import polars as pl
 
 from overlapaudit import intervals
 from overlapaudit.analysis.lanes import has_time
-from overlapaudit.graph.event_links import resolve_waits
 from overlapaudit.intervals import IntervalSet
-from overlapaudit.model.kinds import ApiKind, MemoryKind, WaitKind
+from overlapaudit.model.kinds import ApiKind, MemoryKind, OpKind, WaitKind
 from overlapaudit.model.trace import Trace
 from overlapaudit.model.window import Window
 
@@ -42,13 +41,19 @@ HOST_WAITS: dict[str, pl.DataType] = {
 }
 
 
-def host_waits(trace: Trace, window: Window) -> pl.DataFrame:
-    """Give the calls in which the host waited, with their price in a window."""
+def host_waits(trace: Trace, window: Window, links: pl.DataFrame) -> pl.DataFrame:
+    """Give the calls in which the host waited, with their price in a window.
+
+    Args:
+        trace: where to look.
+        window: what lies outside it does not count.
+        links: the records that waits on events wait for, from `resolve_waits`.
+    """
     work = _launched_work(trace)
     ends = pl.concat(
         [
             _stream_syncs(trace, work),
-            _event_syncs(trace, work),
+            _event_syncs(trace, work, links),
             _device_syncs(trace, work),
             _blocking_copies(trace),
             _frees(trace, work),
@@ -128,9 +133,9 @@ def _device_syncs(trace: Trace, work: pl.DataFrame) -> pl.DataFrame:
     return _every(waits, _last_end(waits, work, ["process", "context"]))
 
 
-def _event_syncs(trace: Trace, work: pl.DataFrame) -> pl.DataFrame:
+def _event_syncs(trace: Trace, work: pl.DataFrame, links: pl.DataFrame) -> pl.DataFrame:
     """Follow an event wait to the stream and the moment of its record, where both are known."""
-    links = resolve_waits(trace).filter(
+    links = links.filter(
         (pl.col("kind") == WaitKind.EVENT_SYNC.value)
         & pl.col("record_row").is_not_null()
         & pl.col("record_call").is_not_null()
@@ -160,7 +165,13 @@ def _blocking_copies(trace: Trace) -> pl.DataFrame:
     may return late too, but it waited for nothing.
     """
     calls = trace.api_calls
-    copies = trace.operations.filter(pl.col("api_row").is_not_null() & has_time())
+    copies = (
+        trace.operations.select(
+            "kind", "device", "start_ns", "end_ns", "source", "destination", "api_row"
+        )
+        .filter(pl.col("kind") == OpKind.MEMCPY.value)
+        .filter(pl.col("api_row").is_not_null() & has_time())
+    )
     call = calls.select("kind", "name", "end_ns")[copies["api_row"]]
     pageable = MemoryKind.PAGEABLE.value
     can_block = (

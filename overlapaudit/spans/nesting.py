@@ -6,6 +6,7 @@ cross each other and end on another thread.
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from overlapaudit.model.kinds import RangeKind
@@ -57,6 +58,7 @@ def innermost(ranges: pl.DataFrame, at: pl.DataFrame) -> pl.Series:
         at: `thread`, `time_ns`, in any order.
     """
     asked = at.select("thread", "time_ns").with_row_index("asked").sort("time_ns")
+    ranges = _holding(ranges, at)
     found = []
     for (_domain,), of_domain in ranges.partition_by("domain_id", as_dict=True).items():
         found.append(
@@ -85,6 +87,25 @@ def innermost(ranges: pl.DataFrame, at: pl.DataFrame) -> pl.Series:
         .join(best.select("asked", "range_row"), on="asked", how="left", maintain_order="left")
     )
     return joined["range_row"]
+
+
+def _holding(ranges: pl.DataFrame, at: pl.DataFrame) -> pl.DataFrame:
+    """Keep the ranges that are open at one of the moments; the others hide none of them."""
+    times = {
+        thread: moments["time_ns"].sort().to_numpy()
+        for (thread,), moments in at.partition_by("thread", as_dict=True).items()
+    }
+    kept = [
+        of_thread.filter(
+            pl.Series(
+                np.searchsorted(times[thread], of_thread["start_ns"].to_numpy(), "left")
+                < np.searchsorted(times[thread], of_thread["end_ns"].to_numpy(), "left")
+            )
+        )
+        for (thread,), of_thread in ranges.partition_by("thread", as_dict=True).items()
+        if thread in times
+    ]
+    return pl.concat([ranges.clear(), *kept])
 
 
 def _open_after(ranges: pl.DataFrame) -> pl.DataFrame:

@@ -11,6 +11,7 @@ import overlapaudit as oa
 from overlapaudit.analysis.host_waits import host_waits
 from overlapaudit.analysis.price import severity_of
 from overlapaudit.analysis.wait_rules import codes_of
+from overlapaudit.graph.event_links import resolve_waits
 from overlapaudit.model.kinds import Severity
 from overlapaudit.model.window import WHOLE_TRACE, parse_window
 from tests.tracebuilder import (
@@ -33,7 +34,7 @@ def waits(tmp_path: Path) -> Any:
     def found(window: str = "trace", **content: Any) -> list[Wait]:
         looked_at = WHOLE_TRACE if window == "trace" else parse_window(window)
         with oa.open_trace(make_trace(tmp_path / "trace.sqlite", **content)) as trace:
-            rows = host_waits(trace, looked_at)
+            rows = host_waits(trace, looked_at, resolve_waits(trace))
             codes = codes_of(trace, rows).to_list()
             return [
                 (code, row["until_ns"], row["idle_ns"])
