@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -19,6 +20,7 @@ from overlapaudit.reader.schema import Column, ColumnType, Table, physical_name,
 _DECODE_FROM_BYTES = 16_000_000
 _DECODE_TABLE_FROM_BYTES = 500_000
 _ROWS_AT_ONCE = 65_536
+_ROWID = "<rowid>"  # no column of an export
 _STRINGS_AT_ONCE = 500  # SQLite takes at least 999 parameters in a statement
 
 
@@ -151,20 +153,42 @@ class SqliteSource:
         plan = self._plan(name, [spelled[c.name] for c in numbers], numbers)
         if self._pages is None or plan is None:
             return self._read_by_driver(name, columns, spelled)
+        if texts and "rowid" in (column.lower() for column in self._tables[name]):
+            return self._read_by_driver(name, columns, spelled)
+        # Text stands in few rows of a large table: it is read apart, and put where it belongs.
+        names = [c.name for c in numbers]
+        key = names[plan.rowid_slot] if plan.rowid_slot >= 0 else _ROWID
+        if texts and key == _ROWID:
+            plan = replace(plan, rowid_slot=len(numbers), real=(*plan.real, False))
+            names.append(key)
         try:
             if self._pages.size_of(plan.root) < self._table_from_bytes:
                 return self._read_by_driver(name, columns, spelled)
             frame = self._pages.read(
-                plan,
-                [c.name for c in numbers],
-                lambda done, total: self._progress(name, done, total),
+                plan, names, lambda done, total: self._progress(name, done, total)
             )
         except UnusualFile:
             return self._read_by_driver(name, columns, spelled)
-        if not texts:
-            return frame
-        # Both read in rowid order, so the columns of text fit beside the numbers.
-        return frame.hstack(self._read_by_driver(name, texts, spelled))
+        for column in texts:
+            found = self._texts_by_rowid(name, column, spelled[column.name])
+            frame = frame.join(
+                found, left_on=key, right_on=_ROWID, how="left", maintain_order="left"
+            )
+        return frame.drop(_ROWID, strict=False)
+
+    def _texts_by_rowid(self, name: str, column: Column, actual: str) -> pl.DataFrame:
+        """Read the rows that have text in a column."""
+        wanted = [Column(_ROWID), column]
+        text = _quoted(actual)
+        statement = (
+            f"SELECT rowid, {text} FROM {_quoted(name)} NOT INDEXED WHERE {text} IS NOT NULL"
+        )
+        with sqlite_guard.texts_as_bytes(self._connection):
+            cursor = self._connection.execute(statement)
+            parts = [_frame([], wanted)]
+            while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+                parts.append(_frame(rows, wanted))
+        return pl.concat(parts)
 
     def _read_by_driver(
         self, name: str, columns: Sequence[Column], spelled: dict[str, str]
