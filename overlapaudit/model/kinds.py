@@ -23,7 +23,7 @@ class OpKind(Kind):
 
 
 class Lane(Kind):
-    """Where on a device an operation counts (DESIGN: lanes of a device)."""
+    """Where on a device an operation counts."""
 
     COMPUTE = "compute"
     COMM = "comm"

@@ -43,6 +43,7 @@ class PagedFile:
         self._map = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
         self._data: Bytes = np.frombuffer(self._map, dtype=np.uint8)
         self._layout = PageLayout.of(self._data)
+        self._leaves_of: dict[int, npt.NDArray[np.int64]] = {}
 
     def size_of(self, root: int) -> int:
         """Give the bytes of a table's leaf pages.
@@ -50,7 +51,7 @@ class PagedFile:
         Raises:
             UnusualFile: the table is not as plain as this decoder needs.
         """
-        return len(leaf_pages(self._data, self._layout, root)) * self._layout.page_size
+        return len(self._leaves(root)) * self._layout.page_size
 
     def read(
         self, plan: TablePlan, names: Sequence[str], progress: Callable[[int, int], None]
@@ -65,7 +66,7 @@ class PagedFile:
         Raises:
             UnusualFile: the table is not as plain as this decoder needs.
         """
-        leaves = leaf_pages(self._data, self._layout, plan.root)
+        leaves = self._leaves(plan.root)
         counts = cell_counts(self._data, self._layout, leaves)
         if counts.max(initial=0) > self._layout.usable_size // _SMALLEST_CELL:
             raise UnusualFile("more cells than a page can hold")
@@ -83,6 +84,11 @@ class PagedFile:
                 for index, name in enumerate(names)
             }
         )
+
+    def _leaves(self, root: int) -> npt.NDArray[np.int64]:
+        if root not in self._leaves_of:
+            self._leaves_of[root] = leaf_pages(self._data, self._layout, root)
+        return self._leaves_of[root]
 
     def _decode(
         self,
