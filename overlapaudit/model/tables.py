@@ -158,7 +158,7 @@ OVERHEADS: Schema = {  # of the application: queue full, lazy loading, JIT
     "end_ns": _INT,
     "thread": _INT,
     "correlation": _INT,
-    "type": _INT,  # nsys-schema: overheadType
+    "type": _INT,  # 2 driver compiler, 6 module loading, 7 lazy function loading, 8 queue full
     "name": _NAME,
 }
 
