@@ -19,7 +19,6 @@ from overlapaudit.model.tables import TableName
 from overlapaudit.model.trace import Trace
 from overlapaudit.model.window import WHOLE_TRACE, Window
 from overlapaudit.rules.policy import Policy
-from overlapaudit.spans.phases import PhaseFigures
 from overlapaudit.version import __version__
 
 _BY_WEIGHT = list(reversed(Severity))
@@ -37,7 +36,7 @@ class Part:
     """
 
     subject: Subject
-    phases: list[PhaseFigures] | None
+    phases: list[doc.Span] | None
     time_inside: tuple[int, int] | None
     hidden_syncs: list[WaitSite] | None
 
@@ -52,7 +51,7 @@ def assemble(parts: Sequence[Part], window: Window, policy: Policy) -> doc.Audit
     return doc.AuditDocument(
         format_version=doc.FORMAT_VERSION,
         tool=doc.Tool("overlapaudit", __version__),
-        inputs=tuple(_input(part.subject.trace) for part in parts),
+        inputs=tuple(part.subject.trace.identity for part in parts),
         window=doc.AuditedWindow(window.kind.value, window.start_ns, window.end_ns),
         coverage=_coverage(parts),
         devices=tuple(devices) if traced else None,
@@ -76,18 +75,6 @@ def _findings(parts: Sequence[Part], policy: Policy) -> list[Finding]:
     return found
 
 
-def _input(trace: Trace) -> doc.Input:
-    identity = trace.identity
-    return doc.Input(
-        identity.file,
-        identity.sha256,
-        identity.tool,
-        identity.tool_version,
-        identity.schema_version,
-        identity.duration_ns,
-    )
-
-
 def _device(part: Part, activity: DeviceActivity) -> doc.Device:
     blind = activity.process in part.subject.coverage.blind_graph_launches
     lanes = {lane.value: covered.length_ns for lane, covered in activity.lanes.items()}
@@ -105,13 +92,7 @@ def _device(part: Part, activity: DeviceActivity) -> doc.Device:
         # What a blind graph covered is not known, so neither is what a lane had for itself.
         exposed=doc.Lanes(**dict.fromkeys(exposed) if blind else exposed),
         copies=doc.Copies(**{way.value: c.length_ns for way, c in activity.copies.items()}),
-        overlap=tuple(
-            doc.Overlap(
-                pair.a, pair.b, pair.a_ns, pair.b_ns,
-                pair.overlap_ns, pair.exposed_a_ns, pair.exposed_b_ns,
-            )
-            for pair in activity.overlap
-        ),
+        overlap=activity.overlap,
         unclassified_ns=activity.unclassified_ns,
     )  # fmt: skip
 

@@ -14,6 +14,7 @@ import polars as pl
 
 from overlapaudit import intervals
 from overlapaudit.intervals import IntervalSet
+from overlapaudit.model.document import Overlap
 from overlapaudit.model.kinds import Direction, Lane, OpKind
 from overlapaudit.model.window import Window
 
@@ -27,22 +28,6 @@ _PAIRED_DIRECTIONS = {
     Direction.D2D: Lane.COPY,
     Direction.P2P: Lane.COMM,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class PairOverlap:
-    """Two lanes or copy directions in one window; `a == b`: across streams.
-
-    Times in ns: what each covers, what both cover, what each covers without the other.
-    """
-
-    a: str
-    b: str
-    a_ns: int
-    b_ns: int
-    overlap_ns: int
-    exposed_a_ns: int
-    exposed_b_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +60,7 @@ class DeviceActivity:
     lanes: Mapping[Lane, IntervalSet]
     copies: Mapping[Direction, IntervalSet]
     exposed_ns: Mapping[Lane, int]
-    overlap: tuple[PairOverlap, ...]
+    overlap: tuple[Overlap, ...]
     unclassified_ns: int
     kernel_ns: int
 
@@ -229,7 +214,7 @@ class _Together:
         return 1 << list(self.sides).index(side) if side in self.sides else 0
 
 
-def _overlaps(clipped: _Clipped, together: _Together) -> Iterator[PairOverlap]:
+def _overlaps(clipped: _Clipped, together: _Together) -> Iterator[Overlap]:
     """Measure every pair of which both sides have time, but no lane with a part of itself."""
     inside = {frozenset(pair) for pair in _PAIRED_DIRECTIONS.items()}
     present = sorted(together.sides, key=str)
@@ -238,4 +223,4 @@ def _overlaps(clipped: _Clipped, together: _Together) -> Iterator[PairOverlap]:
             continue
         both = clipped.shared(clipped.rows_of(a)).length_ns if a is b else together.both(a, b)
         a_ns, b_ns = together.sides[a].length_ns, together.sides[b].length_ns
-        yield PairOverlap(a.value, b.value, a_ns, b_ns, both, a_ns - both, b_ns - both)
+        yield Overlap(a.value, b.value, a_ns, b_ns, both, a_ns - both, b_ns - both)

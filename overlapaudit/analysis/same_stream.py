@@ -8,6 +8,7 @@ import polars as pl
 
 from overlapaudit import intervals
 from overlapaudit.analysis.lanes import DeviceActivity, has_time
+from overlapaudit.intervals import IntervalSet
 from overlapaudit.model.kinds import Direction, Lane
 from overlapaudit.model.trace import Trace
 
@@ -50,30 +51,29 @@ def same_stream(trace: Trace, activity: DeviceActivity) -> list[SameStream]:
     ).select("context", "stream", "lane", "direction", "start_ns", "end_ns")
     kernels = rows.filter(pl.col("lane") == Lane.COMPUTE.value)
     kernel_streams = kernels.select("context", "stream").unique()
-    overlaps = {frozenset((pair.a, pair.b)): pair.overlap_ns for pair in activity.overlap}
     found = []
     for lane in (Lane.COPY, Lane.COMM):
         of_lane = rows.filter(pl.col("lane") == lane.value)
         if lane is Lane.COPY:
             of_lane = of_lane.filter(pl.col("direction").is_in(_ACROSS_THE_BUS))
         shared = of_lane.join(kernel_streams, on=["context", "stream"], how="semi")
-        covered = _time(shared, activity)
-        lane_ns = _time(of_lane, activity)
-        if covered == 0 or covered < _SHARED_SHARE * lane_ns:
+        covered, whole = _time(shared, activity), _time(of_lane, activity)
+        if covered.length_ns == 0 or covered.length_ns < _SHARED_SHARE * whole.length_ns:
             continue
+        compute = activity.lanes[Lane.COMPUTE]
         found.append(
             SameStream(
                 lane,
-                lane_ns,
-                activity.lanes[Lane.COMPUTE].length_ns,
-                overlaps.get(frozenset((lane.value, Lane.COMPUTE.value)), 0),
-                covered,
+                whole.length_ns,
+                compute.length_ns,
+                intervals.intersect(whole, compute).length_ns,
+                covered.length_ns,
                 tuple(shared["stream"].unique().sort().drop_nulls().to_list()),
             )
         )
     return found
 
 
-def _time(rows: pl.DataFrame, activity: DeviceActivity) -> int:
+def _time(rows: pl.DataFrame, activity: DeviceActivity) -> IntervalSet:
     covered = intervals.union(rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy())
-    return intervals.clip(covered, activity.start_ns, activity.end_ns).length_ns
+    return intervals.clip(covered, activity.start_ns, activity.end_ns)

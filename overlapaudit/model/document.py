@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any
 
 from overlapaudit.model.findings import Finding
+from overlapaudit.model.trace import InputIdentity
 
 FORMAT_VERSION = 1
 
@@ -23,18 +24,6 @@ class Tool:
 
     name: str
     version: str
-
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """A trace that was read. `file` is a bare name."""
-
-    file: str
-    sha256: str
-    tool: str
-    tool_version: str | None
-    schema_version: str | None
-    duration_ns: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +168,7 @@ class AuditDocument:
 
     format_version: int
     tool: Tool
-    inputs: tuple[Input, ...]
+    inputs: tuple[InputIdentity, ...]
     window: AuditedWindow
     coverage: Coverage
     devices: tuple[Device, ...] | None

@@ -52,6 +52,22 @@ class LaunchOrder:
             last[mine] = begin + np.searchsorted(times, end_ns[mine], "left")
         return first, np.maximum(first, last)
 
+    def operations_in(self, ranges: pl.DataFrame) -> Rows:
+        """Give the operations that were launched in any of these ranges, each once."""
+        first, last = self.slices(
+            ranges["thread"].to_numpy(), ranges["start_ns"].to_numpy(), ranges["end_ns"].to_numpy()
+        )
+        open_ranges = np.zeros(len(self.operation) + 1, dtype=np.int64)
+        np.add.at(open_ranges, first, 1)
+        np.add.at(open_ranges, last, -1)
+        return self.operation[np.cumsum(open_ranges)[:-1] > 0]
+
+    def where(self, keep: npt.NDArray[np.bool_]) -> LaunchOrder:
+        """Give these operations only."""
+        return LaunchOrder(
+            self.thread[keep], self.launched_ns[keep], self.operation[keep], self.launch[keep]
+        )
+
 
 def by_launch(operations: pl.DataFrame, calls: pl.DataFrame) -> LaunchOrder:
     """Order the operations that have a launching call."""

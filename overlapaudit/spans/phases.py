@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import numpy as np
 import polars as pl
 
+from overlapaudit.model.document import Span
 from overlapaudit.model.tables import TableName
 from overlapaudit.model.trace import Trace
 from overlapaudit.model.window import Window
@@ -20,47 +20,30 @@ _LEVEL_AT_CAPTURE = "layer"
 _DROPPED = "drop"
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseFigures:
-    """All outermost ranges of one level and phase, in a window.
-
-    Attributes:
-        level: of the vocabulary, or a foreign one.
-        phase: the same.
-        count: ranges.
-        host_ns: how long they were open; ranges that were not closed have no such time.
-        span_ns: the sum of their GPU envelopes, first start to last end.
-        busy_ns: the sum of the unions of their GPU work.
-        operations: how many operations they launched.
-    """
-
-    level: str
-    phase: str
-    count: int
-    host_ns: int
-    span_ns: int
-    busy_ns: int
-    operations: int
-
-
-def phase_figures(trace: Trace, window: Window) -> list[PhaseFigures]:
+def phase_figures(trace: Trace, window: Window) -> list[Span]:
     """Measure every level and phase that the rules know, by level and first appearance."""
     known = numbered(trace.ranges).filter(
         pl.col("level").is_not_null() & (pl.col("level").cast(pl.String) != _DROPPED)
     )
-    ranges = outermost(_inside(known, window), ["level", "phase"])
+    ranges = outermost(known, ["level", "phase"])
+    launched = by_launch(trace.operations, trace.api_calls)
+    layers = ranges.filter(pl.col("level").cast(pl.String) == _LEVEL_AT_CAPTURE)
+    spans = pl.concat(
+        [
+            spans_of(ranges, launched, trace.operations, window),
+            _replayed(trace, layers, launched, window),
+        ]
+    )
+    ranges = _inside(ranges, spans, window)
     if ranges.is_empty():
         return []
-    spans = spans_of(ranges, launched_work(trace), trace.operations, window)
-    captured = ranges.filter(pl.col("level").cast(pl.String) == _LEVEL_AT_CAPTURE)
-    replayed = _replayed(trace, captured, window)
     figures = (
         ranges.select(
             "range_row", pl.col("level").cast(pl.String), pl.col("phase").cast(pl.String),
             host_ns=_host_ns(trace.ranges["end_ns"].gather(ranges["range_row"]), window),
             began="start_ns",
         )
-        .join(_sums(pl.concat([spans, replayed])), on="range_row", how="left")
+        .join(_sums(spans), on="range_row", how="left")
         .group_by("level", "phase")
         .agg(
             pl.len().alias("count"),
@@ -70,20 +53,15 @@ def phase_figures(trace: Trace, window: Window) -> list[PhaseFigures]:
         .sort("level", "began", "phase")
         .drop("began")
     )  # fmt: skip
-    return [PhaseFigures(**row) for row in figures.rows(named=True)]
+    return [Span(**row) for row in figures.rows(named=True)]
 
 
-def launched_work(trace: Trace) -> LaunchOrder:
-    """Give the operations by launch."""
-    return by_launch(trace.operations, trace.api_calls)
-
-
-def _inside(ranges: pl.DataFrame, window: Window) -> pl.DataFrame:
+def _inside(ranges: pl.DataFrame, spans: pl.DataFrame, window: Window) -> pl.DataFrame:
+    """Keep the ranges that were open in the window, or whose work ran in it."""
     if window.start_ns is None or window.end_ns is None:
         return ranges
-    return ranges.filter(
-        (pl.col("start_ns") < window.end_ns) & (pl.col("end_ns") > window.start_ns)
-    )
+    was_open = (pl.col("start_ns") < window.end_ns) & (pl.col("end_ns") > window.start_ns)
+    return ranges.filter(was_open | pl.col("range_row").is_in(spans["range_row"].implode()))
 
 
 def _host_ns(end_ns: pl.Series, window: Window) -> pl.Expr:
@@ -97,10 +75,16 @@ def _host_ns(end_ns: pl.Series, window: Window) -> pl.Expr:
     )
 
 
-def _replayed(trace: Trace, ranges: pl.DataFrame, window: Window) -> pl.DataFrame:
-    """Measure the replays of graphs that were captured in these ranges, each replay by itself."""
+def _replayed(
+    trace: Trace, layers: pl.DataFrame, launched: LaunchOrder, window: Window
+) -> pl.DataFrame:
+    """Measure the replays of graphs that were captured in layers, each replay by itself.
+
+    What was launched in a layer belongs there already, and counts once.
+    """
     captured = by_capture(trace.operations, trace.table(TableName.GRAPH_NODES))
-    return spans_of(ranges, captured, trace.operations, window, each_launch=True)
+    elsewhere = ~np.isin(captured.operation, launched.operations_in(layers))
+    return spans_of(layers, captured.where(elsewhere), trace.operations, window, each_launch=True)
 
 
 def _sums(spans: pl.DataFrame) -> pl.DataFrame:

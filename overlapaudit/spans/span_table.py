@@ -81,12 +81,7 @@ def _timed(launched: LaunchOrder, operations: pl.DataFrame, window: Window) -> _
         keep &= (end > window.start_ns) & (start < window.end_ns)
         start, end = np.maximum(start, window.start_ns), np.minimum(end, window.end_ns)
     return _Timed(
-        LaunchOrder(
-            launched.thread[keep],
-            launched.launched_ns[keep],
-            launched.operation[keep],
-            launched.launch[keep],
-        ),
+        launched.where(keep),
         start[keep],
         end[keep],
     )

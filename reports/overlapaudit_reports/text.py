@@ -5,16 +5,22 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping
 
-from overlapaudit.model.document import AuditDocument, Device, Input, Overlap
+from overlapaudit.model.document import AuditDocument, Device, Overlap
 from overlapaudit.model.findings import Finding
 from overlapaudit.model.kinds import Severity
+from overlapaudit.model.trace import InputIdentity
 from overlapaudit_reports.escape import printable, shortened
 from overlapaudit_reports.figures import TimeUnit, count, duration, share
 from overlapaudit_reports.terminal import Terminal
+from overlapaudit_reports.wording import (
+    DIRECTIONS_OF,
+    LANES_IN_ORDER,
+    evidence_name,
+    evidence_value,
+    process_id,
+)
 
 _SEVERITY_STYLE = {Severity.ERROR: "1;31", Severity.WARNING: "1;33", Severity.INFO: "36"}
-_LANES_IN_ORDER = ("compute", "comm", "copy", "memset", "graph")
-_DIRECTIONS_OF = {"comm": ("p2p",), "copy": ("h2d", "d2h", "d2d", "h2h")}
 
 
 def audit_text(document: AuditDocument, terminal: Terminal | None = None) -> str:
@@ -31,7 +37,7 @@ def audit_text(document: AuditDocument, terminal: Terminal | None = None) -> str
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def input_lines(one: Input, terminal: Terminal) -> Iterator[str]:
+def input_lines(one: InputIdentity, terminal: Terminal) -> Iterator[str]:
     """Give an input's name and what wrote it, on one line where both fit."""
     facts = [f"{one.tool} {one.tool_version or 'of unknown version'}"]
     facts += [f"schema {one.schema_version}"] if one.schema_version else []
@@ -107,7 +113,7 @@ def _devices(document: AuditDocument, terminal: Terminal) -> Iterator[str]:
 def _device(device: Device, terminal: Terminal) -> Iterator[str]:
     unit = TimeUnit.for_window(device.window_ns)
     name = printable(device.name) if device.name else "GPU not named"
-    head = f"rank {device.rank} · device {device.device} · pid {_pid(device.process)}"
+    head = f"rank {device.rank} · device {device.device} · pid {process_id(device.process)}"
     yield terminal.styled(_fit(f"{head} · {name}", terminal), "1")
     facts = [
         f"window {unit.text(device.window_ns)} {unit.name}",
@@ -132,7 +138,7 @@ def _device(device: Device, terminal: Terminal) -> Iterator[str]:
 
 def _lane_rows(device: Device, unit: TimeUnit, terminal: Terminal) -> Iterator[str]:
     bar_width = terminal.width - 56
-    for lane in _LANES_IN_ORDER:
+    for lane in LANES_IN_ORDER:
         ns: int | None = getattr(device.lanes, lane)
         alone: int | None = getattr(device.exposed, lane)
         if ns == 0:
@@ -141,7 +147,7 @@ def _lane_rows(device: Device, unit: TimeUnit, terminal: Terminal) -> Iterator[s
             f"  {lane:<12}{unit.text(ns):>14}{share(ns, device.window_ns):>12}"
             f"{unit.text(alone):>14}  {terminal.bar(ns or 0, device.window_ns, bar_width)}"
         )
-        for direction in _DIRECTIONS_OF.get(lane, ()):
+        for direction in DIRECTIONS_OF.get(lane, ()):
             part: int | None = getattr(device.copies, direction)
             if part:
                 yield (
@@ -169,7 +175,7 @@ def _overlap_rows(device: Device, unit: TimeUnit, terminal: Terminal) -> Iterato
     never = [
         f"{pair.a} & {pair.b}"
         for pair in device.overlap
-        if pair.a != pair.b and not pair.overlap_ns and {pair.a, pair.b} <= set(_LANES_IN_ORDER)
+        if pair.a != pair.b and not pair.overlap_ns and {pair.a, pair.b} <= set(LANES_IN_ORDER)
     ]
     opaque = device.lanes.graph is None or device.lanes.graph > 0
     if opaque:
@@ -220,13 +226,13 @@ def _place(finding: Finding) -> str:
     parts = [f"rank {where.rank}"] if where.rank is not None else []
     parts += [f"device {where.device}"] if where.device is not None else []
     if where.process is not None and where.rank is None:
-        parts.append(f"pid {_pid(where.process)}")
+        parts.append(f"pid {process_id(where.process)}")
     return f"  ({', '.join(parts)})" if parts else ""
 
 
 def _evidence(evidence: Mapping[str, object]) -> str:
     return "; ".join(
-        f"{_words(key)} {_value(key, value)}"
+        f"{evidence_name(key)} {_value(key, value)}"
         for key, value in evidence.items()
         if not _is_list_of_names(value)
     )
@@ -248,24 +254,10 @@ def _is_list_of_names(value: object) -> bool:
     )
 
 
-def _words(key: str) -> str:
-    return key.removesuffix("_ns").replace("_", " ")
-
-
 def _value(key: str, value: object) -> str:
-    if value is None:
-        return "unknown"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return duration(value) if key.endswith("_ns") else count(value)
     if isinstance(value, list | tuple):
         return ", ".join(shortened(printable(str(item)), 60) for item in value) or "none"
-    return printable(str(value))
-
-
-def _pid(process: int) -> int:
-    return process >> 24 & 0xFFFFFF
+    return printable(evidence_value(key, value))
 
 
 def _ratio(label: str, part: int | None, whole: int | None) -> str:

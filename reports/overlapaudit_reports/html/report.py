@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from overlapaudit.model.document import AuditDocument, Device
 from overlapaudit_reports.html.timeline import Timeline
+from overlapaudit_reports.wording import process_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +24,4 @@ class Report:
 
 def place(device: Device) -> str:
     """Name a device."""
-    return f"rank {device.rank} · device {device.device} · pid {pid(device.process)}"
-
-
-def pid(process: int) -> int:
-    """Give the operating system's number of a process."""
-    return process >> 24 & 0xFFFFFF
+    return f"rank {device.rank} · device {device.device} · pid {process_id(device.process)}"

@@ -9,9 +9,8 @@ from overlapaudit_reports.figures import TimeUnit, duration, share
 from overlapaudit_reports.html.markup import Child, Html, Section, joined, note, table, tag
 from overlapaudit_reports.html.report import Report, place
 from overlapaudit_reports.html.timeline import IDLE
+from overlapaudit_reports.wording import DIRECTIONS_OF, LANES_IN_ORDER
 
-_LANES_IN_ORDER = ("compute", "comm", "copy", "memset", "graph")
-_DIRECTIONS_OF = {"comm": ("p2p",), "copy": ("h2d", "d2h", "d2d", "h2h")}
 _MOST = 64
 
 
@@ -47,7 +46,7 @@ def _device(device: Device) -> Html:
 
 
 def _rows(device: Device, unit: TimeUnit) -> Iterator[tuple[Child, ...]]:
-    for lane in _LANES_IN_ORDER:
+    for lane in LANES_IN_ORDER:
         ns: int | None = getattr(device.lanes, lane)
         alone: int | None = getattr(device.exposed, lane)
         if ns == 0:
@@ -59,7 +58,7 @@ def _rows(device: Device, unit: TimeUnit) -> Iterator[tuple[Child, ...]]:
             share(ns, device.window_ns),
             unit.text(alone),
         )
-        for direction in _DIRECTIONS_OF.get(lane, ()):
+        for direction in DIRECTIONS_OF.get(lane, ()):
             part: int | None = getattr(device.copies, direction)
             if part:
                 name = tag("span", direction, class_="part")

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from overlapaudit.model.findings import EvidenceValue, Finding, Where
 from overlapaudit.rules.catalogue import RULES, page
 from overlapaudit_reports.escape import shortened
-from overlapaudit_reports.figures import count, duration
+from overlapaudit_reports.figures import duration
 from overlapaudit_reports.html.markup import Child, Html, Section, joined, lines, note, tag
-from overlapaudit_reports.html.report import Report, pid
+from overlapaudit_reports.html.report import Report
+from overlapaudit_reports.wording import evidence_name, evidence_value, process_id
 
 _MOST = 200
 _MOST_ITEMS = 20
@@ -58,10 +59,7 @@ def _title(code: str) -> str:
 def _facts(finding: Finding) -> Iterator[Html]:
     where = _where(finding.where)
     facts: dict[str, Child] = {"where": where} if where else {}
-    facts |= {
-        key.removesuffix("_ns").replace("_", " "): _value(key, value)
-        for key, value in finding.evidence.items()
-    }
+    facts |= {evidence_name(key): _value(key, value) for key, value in finding.evidence.items()}
     if finding.cost_ns is not None:
         facts["cost"] = duration(finding.cost_ns)
     if finding.saving_ns is not None:
@@ -75,7 +73,7 @@ def _where(where: Where) -> str:
     named = {
         "rank": where.rank,
         "device": where.device,
-        "pid": None if where.process is None else pid(where.process),
+        "pid": None if where.process is None else process_id(where.process),
         "thread": None if where.thread is None else where.thread & 0xFFFFFF,
         "stream": where.stream,
         "range": None if where.range is None else shortened(where.range, _WIDTH),
@@ -87,17 +85,9 @@ def _where(where: Where) -> str:
 
 
 def _value(key: str, value: EvidenceValue) -> Child:
-    if value is None:
-        return "unknown"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return duration(value) if key.endswith("_ns") else count(value)
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, str):
-        return shortened(value, _WIDTH)
-    return _listed(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return _listed(value)
+    return shortened(evidence_value(key, value), _WIDTH)
 
 
 def _listed(values: Sequence[int] | Sequence[str]) -> Html:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from overlapaudit.model.document import HiddenSync
 from overlapaudit_reports.figures import count, duration
 from overlapaudit_reports.html.markup import Section, note, table, tag
-from overlapaudit_reports.html.report import Report, pid
+from overlapaudit_reports.html.report import Report
+from overlapaudit_reports.wording import process_id
 
 _MOST = 200
 _HEAD = (
@@ -26,7 +27,7 @@ def section(report: Report) -> Section | None:
             wait.code,
             wait.api,
             wait.span or "outside ranges",
-            str(pid(wait.process)),
+            str(process_id(wait.process)),
             str(wait.thread & 0xFFFFFF),
             count(wait.count),
             duration(wait.host_wait_ns),
