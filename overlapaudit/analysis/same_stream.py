@@ -46,9 +46,11 @@ class SameStream:
 
 def same_stream(trace: Trace, activity: DeviceActivity) -> list[SameStream]:
     """Find the lanes of a device that share the kernels' streams."""
-    rows = trace.operations.filter(
+    rows = trace.operations.select(
+        "process", "device", "context", "stream", "lane", "direction", "start_ns", "end_ns"
+    ).filter(
         (pl.col("process") == activity.process) & (pl.col("device") == activity.device) & has_time()
-    ).select("context", "stream", "lane", "direction", "start_ns", "end_ns")
+    )
     kernels = rows.filter(pl.col("lane") == Lane.COMPUTE.value)
     kernel_streams = kernels.select("context", "stream").unique()
     found = []
@@ -56,6 +58,8 @@ def same_stream(trace: Trace, activity: DeviceActivity) -> list[SameStream]:
         of_lane = rows.filter(pl.col("lane") == lane.value)
         if lane is Lane.COPY:
             of_lane = of_lane.filter(pl.col("direction").is_in(_ACROSS_THE_BUS))
+        if of_lane.is_empty():
+            continue
         shared = of_lane.join(kernel_streams, on=["context", "stream"], how="semi")
         covered, whole = _time(shared, activity), _time(of_lane, activity)
         if covered.length_ns == 0 or covered.length_ns < _SHARED_SHARE * whole.length_ns:

@@ -11,7 +11,7 @@ from overlapaudit.model.trace import Trace
 from overlapaudit.model.window import Window
 from overlapaudit.spans.launches import LaunchOrder, by_capture, by_launch
 from overlapaudit.spans.nesting import numbered, outermost
-from overlapaudit.spans.span_table import spans_of
+from overlapaudit.spans.span_table import SPANS, spans_of
 
 # Ranges that were open when a graph was captured speak for its replays at this level only: a step
 # that captured a graph is not the step that replays it.
@@ -83,6 +83,8 @@ def _replayed(
     What was launched in a layer belongs there already, and counts once.
     """
     captured = by_capture(trace.operations, trace.table(TableName.GRAPH_NODES))
+    if not len(captured.operation):
+        return pl.DataFrame(schema=SPANS)
     elsewhere = ~np.isin(captured.operation, launched.operations_in(layers))
     return spans_of(layers, captured.where(elsewhere), trace.operations, window, each_launch=True)
 
