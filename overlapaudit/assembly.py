@@ -7,10 +7,22 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from overlapaudit.analysis import gaps, host_findings, trace_findings
+from overlapaudit import intervals
+from overlapaudit.analysis import (
+    gaps,
+    host_findings,
+    rank_findings,
+    stream_findings,
+    trace_findings,
+)
 from overlapaudit.analysis.coverage import WaitResolution
+from overlapaudit.analysis.default_stream import Barrier
 from overlapaudit.analysis.hidden_syncs import WaitSite
+from overlapaudit.analysis.host_gaps import HoleSite
 from overlapaudit.analysis.lanes import DeviceActivity, device_activities
+from overlapaudit.analysis.launch_queue import FullQueue
+from overlapaudit.analysis.peer_waits import RankTimes
+from overlapaudit.analysis.ranks import ranks_of
 from overlapaudit.analysis.trace_findings import Subject
 from overlapaudit.model import document as doc
 from overlapaudit.model.findings import Finding
@@ -32,47 +44,78 @@ class Part:
         subject: the trace, its coverage, its devices and ranks.
         phases: its ranges by level and phase; None where ranges or API calls were not recorded.
         time_inside: busy time launched inside ranges, and all busy time (ns); None as `phases`.
-        hidden_syncs: None where API calls were not recorded.
+        host: what its threads did; None where API calls were not recorded.
     """
 
     subject: Subject
     phases: list[doc.Span] | None
     time_inside: tuple[int, int] | None
-    hidden_syncs: list[WaitSite] | None
+    host: HostTimes | None
 
 
-def assemble(parts: Sequence[Part], window: Window, policy: Policy) -> doc.AuditDocument:
-    """Judge the parts and give the whole document."""
+@dataclass(frozen=True, slots=True)
+class HostTimes:
+    """What the host threads of one trace did to the GPU.
+
+    Attributes:
+        links: which record each wait on an event waits for.
+        sites: hidden waits.
+        holes: holes that left a device idle.
+        queues: threads whose launches found the queue full.
+    """
+
+    links: pl.DataFrame
+    sites: list[WaitSite]
+    holes: list[HoleSite]
+    queues: list[FullQueue]
+
+
+def assemble(
+    parts: Sequence[Part], times: RankTimes | None, window: Window, policy: Policy
+) -> doc.AuditDocument:
+    """Judge the parts and give the whole document; `times` numbers the traces as `parts` do."""
     traced = any(part.subject.trace.recording.operations for part in parts)
     devices = sorted(
         (_device(part, activity) for part in parts for activity in part.subject.devices),
         key=lambda device: (device.rank, device.device),
     )
+    found, barriers = _findings(parts, times, policy)
     return doc.AuditDocument(
         format_version=doc.FORMAT_VERSION,
         tool=doc.Tool("overlapaudit", __version__),
         inputs=tuple(part.subject.trace.identity for part in parts),
         window=doc.AuditedWindow(window.kind.value, window.start_ns, window.end_ns),
-        coverage=_coverage(parts),
+        coverage=_coverage(parts, times),
         devices=tuple(devices) if traced else None,
-        findings=tuple(_findings(parts, policy)),
+        findings=tuple(found),
         spans=_spans(parts),
-        hidden_syncs=_hidden_syncs(parts),
+        hidden_syncs=_hidden_syncs(parts, barriers),
+        ranks=None if times is None else ranks_of([part.subject for part in parts], times),
     )
 
 
-def _findings(parts: Sequence[Part], policy: Policy) -> list[Finding]:
-    """Judge every part: findings by weight, then what the trace is worth before what it shows."""
-    found = [
-        finding
-        for part in parts
-        for finding in (
-            *trace_findings.findings(part.subject, policy),
-            *host_findings.findings(part.subject, part.hidden_syncs or (), policy),
+def _findings(
+    parts: Sequence[Part], times: RankTimes | None, policy: Policy
+) -> tuple[list[Finding], list[tuple[Part, Barrier]]]:
+    """Judge every part: findings by weight, then what the trace is worth before what it shows.
+
+    The barriers of default streams come beside them, each with its part.
+    """
+    found = rank_findings.findings([part.subject for part in parts], times, policy)
+    barriers: list[tuple[Part, Barrier]] = []
+    for part in parts:
+        found += trace_findings.findings(part.subject, policy)
+        of_streams, held = stream_findings.findings(
+            part.subject, None if part.host is None else part.host.links, policy
         )
-    ]
+        found += of_streams
+        barriers += [(part, barrier) for barrier in held]
+        if part.host is not None:
+            found += host_findings.findings(
+                part.subject, part.host.sites, part.host.holes, part.host.queues, policy
+            )
     found.sort(key=lambda one: (_BY_WEIGHT.index(one.severity), one.code, -(one.cost_ns or 0)))
-    return found
+    return found, barriers
 
 
 def _device(part: Part, activity: DeviceActivity) -> doc.Device:
@@ -114,7 +157,7 @@ def _gpu_name(trace: Trace, activity: DeviceActivity) -> str | None:
     return names[0] if len(names) == 1 else None
 
 
-def _coverage(parts: Sequence[Part]) -> doc.Coverage:
+def _coverage(parts: Sequence[Part], times: RankTimes | None) -> doc.Coverage:
     # A report without GPU work (of a launcher, say) has nothing to add up.
     measured = [
         part.subject.coverage for part in parts if part.subject.coverage.operations is not None
@@ -152,6 +195,8 @@ def _coverage(parts: Sequence[Part]) -> doc.Coverage:
         for part in parts
         if part.subject.trace.identity.duration_ns is None
     ]
+    if times is None:
+        lacking.append(doc.NotRecorded("ranks", "only one rank did GPU work", None))
     return replace(found, not_recorded=tuple(dict.fromkeys(lacking + gaps.not_computed())))
 
 
@@ -196,13 +241,14 @@ def _spans(parts: Sequence[Part]) -> tuple[doc.Span, ...] | None:
     return tuple(found.values())
 
 
-def _hidden_syncs(parts: Sequence[Part]) -> tuple[doc.HiddenSync, ...] | None:
+def _hidden_syncs(
+    parts: Sequence[Part], barriers: Sequence[tuple[Part, Barrier]]
+) -> tuple[doc.HiddenSync, ...] | None:
     """List the hidden waits of all ranks, dearest first."""
-    if not parts or any(part.hidden_syncs is None for part in parts):
+    if not parts or any(part.host is None for part in parts):
         return None
-    sites = [site for part in parts for site in part.hidden_syncs or ()]
-    sites.sort(key=lambda site: (site.gpu_idle_ns is None, -(site.gpu_idle_ns or 0)))
-    return tuple(
+    sites = [site for part in parts if part.host is not None for site in part.host.sites]
+    found = [
         doc.HiddenSync(
             code=site.code,
             api=site.api,
@@ -215,6 +261,30 @@ def _hidden_syncs(parts: Sequence[Part]) -> tuple[doc.HiddenSync, ...] | None:
             saving_ns=None,
         )
         for site in sites
+    ]
+    found += [_held_streams(part, barrier) for part, barrier in barriers]
+    found.sort(key=lambda one: (one.gpu_idle_ns is None, -(one.gpu_idle_ns or 0)))
+    return tuple(found)
+
+
+def _held_streams(part: Part, barrier: Barrier) -> doc.HiddenSync:
+    """Give a barrier of the default stream: streams wait for it, no thread of the host does."""
+    calls = part.subject.trace.api_calls
+    idle = [
+        barrier.cost.length_ns - intervals.intersect(barrier.cost, activity.busy).length_ns
+        for activity in part.subject.devices
+        if (activity.process, activity.device) == (barrier.process, barrier.device)
+    ]
+    return doc.HiddenSync(
+        code="OA504",
+        api=str(calls["name"][barrier.call]),
+        process=barrier.process,
+        thread=int(calls["thread"][barrier.call]),
+        span=None,
+        count=barrier.count,
+        host_wait_ns=0,
+        gpu_idle_ns=sum(idle),
+        saving_ns=None,
     )
 
 

@@ -16,10 +16,16 @@ import polars as pl
 from overlapaudit import reader
 from overlapaudit.analysis import coverage as coverage_of
 from overlapaudit.analysis.capture import CaptureStep, recipe
-from overlapaudit.analysis.hidden_syncs import hidden_syncs
+from overlapaudit.analysis.hidden_syncs import blocked_threads, hidden_syncs
+from overlapaudit.analysis.host_gaps import hole_sites
+from overlapaudit.analysis.host_holes import host_holes
+from overlapaudit.analysis.idle_time import OfDevice, idle_times
 from overlapaudit.analysis.lanes import DeviceActivity, device_activities
+from overlapaudit.analysis.launch_queue import full_queues
+from overlapaudit.analysis.peer_waits import rank_times
+from overlapaudit.analysis.thread_calls import thread_calls
 from overlapaudit.analysis.trace_findings import Subject
-from overlapaudit.assembly import Part, assemble
+from overlapaudit.assembly import HostTimes, Part, assemble
 from overlapaudit.classify.kernel_rules import KernelRules
 from overlapaudit.classify.operations import classify
 from overlapaudit.classify.range_rules import RangeRules, classify_ranges
@@ -31,9 +37,11 @@ from overlapaudit.model.kinds import Direction, Lane
 from overlapaudit.model.progress import Progress, silent
 from overlapaudit.model.tables import TableName
 from overlapaudit.model.trace import InputIdentity, Recording, Trace
-from overlapaudit.model.window import WHOLE_TRACE, Window, parse_window
+from overlapaudit.model.window import WHOLE_TRACE, Window, WindowKind, parse_window
 from overlapaudit.rules.policy import DEFAULT_POLICY, Policy
 from overlapaudit.spans.inside import time_inside
+from overlapaudit.spans.iterations import iterations
+from overlapaudit.spans.launches import by_launch
 from overlapaudit.spans.phases import phase_figures
 
 
@@ -183,21 +191,23 @@ def audit(
 
     Args:
         traces: from `open_trace`.
-        window: `trace`, or `A..B` with units from the session start ("12ms..24ms").
+        window: `trace`; `iteration`: judge by iterations alone; or `A..B` with units from the
+            session start ("12ms..24ms").
         policy: which findings are reported, and from what size.
 
     Raises:
         InputError: a trace turns out to be damaged.
-        UsageError: the window is none, or no device has any time in it.
+        UsageError: the window is none, no device has any time in it, or no iteration is known.
     """
     several = [traces] if isinstance(traces, Trace) else list(traces)
     chosen = parse_window(window) if isinstance(window, str) else window
+    times = rank_times(several)
     parts = [
-        _audit_one(trace, chosen, rank_of)
-        for trace, rank_of in zip(several, _ranks(several), strict=True)
+        _audit_one(trace, chosen, policy, rank_of, {} if times is None else times.spinning(number))
+        for number, (trace, rank_of) in enumerate(zip(several, _ranks(several), strict=True))
     ]
-    _check_window(chosen, [device for part in parts for device in part.subject.devices])
-    return Audit(assemble(parts, chosen, policy))
+    _check_window(chosen, [part.subject for part in parts])
+    return Audit(assemble(parts, times, chosen, policy))
 
 
 def _ranks(traces: Sequence[Trace]) -> list[dict[int, int]]:
@@ -224,24 +234,81 @@ def _ranks(traces: Sequence[Trace]) -> list[dict[int, int]]:
     return [{process: next(number) for process in several} for several in processes]
 
 
-def _audit_one(trace: Trace, window: Window, rank_of: dict[int, int]) -> Part:
+def _audit_one(
+    trace: Trace, window: Window, policy: Policy, rank_of: dict[int, int], spinning: OfDevice
+) -> Part:
     has_calls = TableName.API_CALLS in trace.recording.tables and bool(trace.recording.operations)
     has_ranges = has_calls and TableName.RANGES in trace.recording.tables
     links = resolve_waits(trace)
+    launched = by_launch(trace.operations, trace.api_calls) if has_ranges else None
+    found = {} if launched is None else iterations(trace, launched)
+    if window.start_ns is not None and window.end_ns is not None:
+        found = {
+            process: one.inside(window.start_ns, window.end_ns) for process, one in found.items()
+        }
+    subject = Subject(
+        trace=trace,
+        coverage=coverage_of.measure(trace, links),
+        devices=device_activities(trace.operations, window),
+        rank_of=rank_of,
+        iterations=found,
+        window=window,
+    )
     return Part(
-        subject=Subject(
-            trace=trace,
-            coverage=coverage_of.measure(trace, links),
-            devices=device_activities(trace.operations, window),
-            rank_of=rank_of,
-        ),
-        phases=phase_figures(trace, window) if has_ranges else None,
+        subject=subject,
+        phases=None if launched is None else phase_figures(trace, launched, window),
         time_inside=time_inside(trace) if has_ranges else None,
-        hidden_syncs=hidden_syncs(trace, window, links) if has_calls else None,
+        host=_host_times(subject, links, spinning, policy) if has_calls else None,
     )
 
 
-def _check_window(window: Window, devices: Sequence[DeviceActivity]) -> None:
+def _host_times(
+    subject: Subject, links: pl.DataFrame, spinning: OfDevice, policy: Policy
+) -> HostTimes:
+    """Find what host threads did; the whole trace is looked at, then cut to the window."""
+    trace, window = subject.trace, subject.window
+    whole = (
+        subject.devices
+        if window.start_ns is None
+        else device_activities(trace.operations, WHOLE_TRACE)
+    )
+    idle = idle_times(trace, whole, spinning)
+    calls = thread_calls(trace)
+    holes = host_holes(calls)
+    blocked = blocked_threads(trace, links, idle, _extent(whole), calls, holes, subject.iterations)
+    return HostTimes(
+        links=links,
+        sites=hidden_syncs(trace, blocked, window, policy.allow_waits),
+        # A collective that waits for its peers is no fault of the host.
+        holes=hole_sites(
+            trace, holes, idle_times(trace, whole, {}) if spinning else idle, blocked, window
+        ),
+        queues=full_queues(trace, window),
+    )
+
+
+def _extent(devices: Sequence[DeviceActivity]) -> pl.DataFrame:
+    """Give when each device works in the whole trace."""
+    return pl.DataFrame(
+        [
+            (one.process, one.device, one.first_ns, one.last_ns)
+            for one in devices
+            if one.first_ns is not None
+        ],
+        schema=dict.fromkeys(("process", "device", "first_ns", "last_ns"), pl.Int64),
+        orient="row",
+    )
+
+
+def _check_window(window: Window, subjects: Sequence[Subject]) -> None:
+    if window.kind is WindowKind.ITERATION:
+        if not any(subject.iterations for subject in subjects):
+            raise UsageError(
+                "--window iteration: no step is marked in this trace; use trace or A..B, or mark "
+                "the steps of the engine"
+            )
+        return
+    devices = [device for subject in subjects for device in subject.devices]
     timed = [
         (d.first_ns, d.last_ns) for d in devices if d.first_ns is not None and d.last_ns is not None
     ]

@@ -173,6 +173,27 @@ def length_by_group(
     return numbers, np.add.reduceat(end - start, first)
 
 
+def length_within(a: IntervalSet, start: Times, end: Times) -> Times:
+    """Give how much of the set lies in each window [start, end); windows may overlap.
+
+    Args:
+        a: the set.
+        start: int64 [windows].
+        end: int64 [windows].
+    """
+    return _length_before(a, np.maximum(start, end)) - _length_before(a, start)
+
+
+def _length_before(a: IntervalSet, at: Times) -> Times:
+    """Give how much of the set lies before each moment."""
+    if not len(a):
+        return np.zeros(len(at), dtype=np.int64)
+    whole = np.cumsum(a.end - a.start)
+    last = np.searchsorted(a.start, at, "left") - 1
+    beyond = np.maximum(a.end[np.maximum(last, 0)] - at, 0)
+    return np.where(last >= 0, whole[np.maximum(last, 0)] - beyond, 0)
+
+
 def _unite_by_group(start: Times, end: Times, code: Times) -> tuple[Times, Times, Times]:
     """Unite each group's intervals apart from the others', all in one pass.
 

@@ -1,21 +1,17 @@
-"""Calls in which the host waited for the GPU: until which operation, and the idle time after it.
+"""Calls in which the host waited for the GPU, and until which operation.
 
 A wait is priced by the GPU, never by the host: from the end of the last operation that the call
 waited for to the first work that the device does then, launched by any thread. Where other work
-ran at that moment the price is 0.
+ran at that moment the price is 0. `idle_time` says whose the idle time is.
 """
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
-from overlapaudit import intervals
 from overlapaudit.analysis.lanes import has_time
-from overlapaudit.intervals import IntervalSet
 from overlapaudit.model.kinds import ApiKind, MemoryKind, OpKind, WaitKind
 from overlapaudit.model.trace import Trace
-from overlapaudit.model.window import Window
 
 # Waits that are shorter cost nothing: what is idle after them is the host's own doing.
 SHORTEST_WAIT_NS = 20_000
@@ -35,18 +31,19 @@ HOST_WAITS: dict[str, pl.DataType] = {
     "start_ns": pl.Int64(),
     "end_ns": pl.Int64(),
     "wait_ns": pl.Int64(),  # of the host
+    "context": pl.Int64(),  # of the stream that it waited for, where it was one stream
+    "stream": pl.Int64(),
     "device": pl.Int64(),
     "until_ns": pl.Int64(),  # end of the last operation that it waited for
-    "idle_ns": pl.Int64(),  # of the device, directly after that
+    "from_ns": pl.Int64(),  # from when on idle time of the device counts; null: it does not
 }
 
 
-def host_waits(trace: Trace, window: Window, links: pl.DataFrame) -> pl.DataFrame:
-    """Give the calls in which the host waited, with their price in a window.
+def host_waits(trace: Trace, links: pl.DataFrame) -> pl.DataFrame:
+    """Give the calls in which the host waited, and until when.
 
     Args:
         trace: where to look.
-        window: what lies outside it does not count.
         links: the records that waits on events wait for, from `resolve_waits`.
     """
     work = _launched_work(trace)
@@ -56,8 +53,8 @@ def host_waits(trace: Trace, window: Window, links: pl.DataFrame) -> pl.DataFram
             _event_syncs(trace, work, links),
             _device_syncs(trace, work),
             _blocking_copies(trace),
-            _frees(trace, work),
-        ]
+        ],
+        how="diagonal",
     )
     calls = trace.api_calls.select("process", "thread", "start_ns", "end_ns")
     found = pl.concat(
@@ -66,7 +63,7 @@ def host_waits(trace: Trace, window: Window, links: pl.DataFrame) -> pl.DataFram
     found = found.with_columns(wait_ns=pl.col("end_ns") - pl.col("start_ns")).filter(
         pl.col("wait_ns") >= 0
     )
-    return _priced(found, _busy(trace, window), window).select(
+    return found.with_columns(_from(found)).select(
         [pl.col(name).cast(dtype) for name, dtype in HOST_WAITS.items()]
     )
 
@@ -125,12 +122,13 @@ def _with_calls(trace: Trace, kind: WaitKind) -> pl.DataFrame:
 
 def _stream_syncs(trace: Trace, work: pl.DataFrame) -> pl.DataFrame:
     waits = _with_calls(trace, WaitKind.STREAM_SYNC).drop("device")
-    return _every(waits, _last_end(waits, work, ["process", "context", "stream"]))
+    return _every(waits, _last_end(waits, work, ["process", "context", "stream"]), waits)
 
 
 def _device_syncs(trace: Trace, work: pl.DataFrame) -> pl.DataFrame:
     waits = _with_calls(trace, WaitKind.DEVICE_SYNC).drop("device")
-    return _every(waits, _last_end(waits, work, ["process", "context"]))
+    waits = waits.with_columns(stream=pl.lit(None, pl.Int64))
+    return _every(waits, _last_end(waits, work, ["process", "context"]), waits)
 
 
 def _event_syncs(trace: Trace, work: pl.DataFrame, links: pl.DataFrame) -> pl.DataFrame:
@@ -150,12 +148,16 @@ def _event_syncs(trace: Trace, work: pl.DataFrame, links: pl.DataFrame) -> pl.Da
         calls["start_ns"].gather(links["record_call"]).alias("before_ns"),
     )
     all_of_them = _with_calls(trace, WaitKind.EVENT_SYNC)
-    return _every(all_of_them, _last_end(waits, work, ["process", "context", "stream"]))
+    return _every(all_of_them, _last_end(waits, work, ["process", "context", "stream"]), waits)
 
 
-def _every(waits: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+def _every(waits: pl.DataFrame, known: pl.DataFrame, streams: pl.DataFrame) -> pl.DataFrame:
     """Keep the waits of which it is not known what they waited for."""
-    return waits.select("call").join(known, on="call", how="left", maintain_order="left")
+    return (
+        waits.select("call")
+        .join(streams.select("call", "context", "stream"), on="call", how="left")
+        .join(known, on="call", how="left", maintain_order="left")
+    )
 
 
 def _blocking_copies(trace: Trace) -> pl.DataFrame:
@@ -188,73 +190,14 @@ def _blocking_copies(trace: Trace) -> pl.DataFrame:
     )
 
 
-def _frees(trace: Trace, work: pl.DataFrame) -> pl.DataFrame:
-    """Give the calls that allocate or free, with the work of their process they may wait for."""
-    kinds = [ApiKind.ALLOCATE.value, ApiKind.FREE.value]
-    calls = trace.api_calls.select(
-        "process", pl.int_range(pl.len(), dtype=pl.Int64).alias("call"), "kind", "name",
-        pl.col("start_ns").alias("before_ns"), (pl.col("end_ns") - pl.col("start_ns")).alias("ns"),
-    ).filter(
-        pl.col("kind").is_in(kinds)
-        & (pl.col("ns") >= SHORTEST_WAIT_NS)
-        & ~pl.col("name").cast(pl.String).str.contains("Async")
-    )  # fmt: skip
-    found = _last_end(calls, work, ["process"])
-    # Only where the call outlived work that was running when it began.
-    ended = trace.api_calls["end_ns"].gather(found["call"])
-    began = trace.api_calls["start_ns"].gather(found["call"])
-    return found.filter(
-        (pl.col("until_ns") > began) & (pl.col("until_ns") <= ended + _CLOCKS_OF_COPY_NS)
-    )
+def _from(waits: pl.DataFrame) -> pl.Series:
+    """Give the moment from which the idle time of the device counts for a wait (null: it does not).
 
-
-def _busy(trace: Trace, window: Window) -> dict[tuple[int, int], IntervalSet]:
-    """Give for each device when it ran anything, in the window."""
-    work = trace.operations.select("process", "device", "start_ns", "end_ns").filter(has_time())
-    found = {}
-    for (process, device), rows in (
-        work.drop_nulls().partition_by("process", "device", as_dict=True).items()
-    ):
-        covered = intervals.union(rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy())
-        if window.start_ns is not None and window.end_ns is not None:
-            covered = intervals.clip(covered, window.start_ns, window.end_ns)
-        found[(process, device)] = covered
-    return found
-
-
-def _priced(
-    waits: pl.DataFrame, busy: dict[tuple[int, int], IntervalSet], window: Window
-) -> pl.DataFrame:
-    """Price each wait by the idle time that begins where what it waited for ends.
-
-    Idle time has one owner: of several waits that ended with one operation, the first to begin.
+    A short wait costs nothing, nor does one for what had ended before, or ended after it.
     """
-    if window.start_ns is not None and window.end_ns is not None:
-        waits = waits.filter(
-            (pl.col("start_ns") < window.end_ns) & (pl.col("end_ns") > window.start_ns)
-        )
-    waits = waits.sort("start_ns", "call", "device")
-    idle = np.full(waits.height, 0, dtype=np.int64)
-    for (process, device), covered in busy.items():
-        mine = (
-            (waits["process"] == process)
-            & (waits["device"] == device).fill_null(False)
-            & (waits["wait_ns"] >= SHORTEST_WAIT_NS)
-            & (waits["until_ns"] <= waits["end_ns"] + _CLOCKS_NS).fill_null(False)
-            & (waits["until_ns"] > waits["start_ns"]).fill_null(False)
-        ).to_numpy()
-        rows = np.flatnonzero(mine)
-        until = waits["until_ns"].fill_null(0).to_numpy()[rows]
-        place = np.searchsorted(covered.end, until, "left")
-        # Only a place at which the device fell idle, and after which it worked again.
-        place = np.minimum(place, max(len(covered) - 1, 0))
-        falls_idle = (
-            (place + 1 < len(covered)) & (covered.end[place] == until)
-            if len(covered)
-            else np.zeros(len(rows), dtype=np.bool_)
-        )
-        rows, place = rows[falls_idle], place[falls_idle]
-        _, first = np.unique(place, return_index=True)
-        idle[rows[first]] = covered.start[place[first] + 1] - covered.end[place[first]]
-    known = waits["until_ns"].is_not_null()
-    return waits.with_columns(pl.when(known).then(pl.Series(idle)).alias("idle_ns"))
+    waited = (
+        (pl.col("wait_ns") >= SHORTEST_WAIT_NS)
+        & (pl.col("until_ns") <= pl.col("end_ns") + _CLOCKS_NS)
+        & (pl.col("until_ns") > pl.col("start_ns"))
+    )
+    return waits.select(pl.when(waited).then("until_ns").alias("from_ns")).to_series()

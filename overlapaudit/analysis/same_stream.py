@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
 from overlapaudit import intervals
 from overlapaudit.analysis.lanes import DeviceActivity, has_time
-from overlapaudit.intervals import IntervalSet
+from overlapaudit.intervals import IntervalSet, Times
 from overlapaudit.model.kinds import Direction, Lane
 from overlapaudit.model.trace import Trace
+from overlapaudit.spans.iterations import Iterations
 
 # This much of a lane's time must lie on streams that run kernels too.
 _SHARED_SHARE = 0.9
@@ -18,30 +20,40 @@ _SHARED_SHARE = 0.9
 _ACROSS_THE_BUS = [Direction.H2D.value, Direction.D2H.value]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SameStream:
     """A lane that ran on the kernels' own streams.
 
     Attributes:
         lane: copies between host and device, or communication.
         lane_ns: its time.
-        compute_ns: time of the kernels.
-        overlap_ns: of both at once.
-        on_kernel_streams_ns: the lane's time on streams that run kernels too.
+        compute: when kernels ran.
+        both: when both did.
+        on_kernel_streams: when the lane ran on streams that run kernels too.
         streams: those streams.
     """
 
     lane: Lane
     lane_ns: int
-    compute_ns: int
-    overlap_ns: int
-    on_kernel_streams_ns: int
+    compute: IntervalSet
+    both: IntervalSet
+    on_kernel_streams: IntervalSet
     streams: tuple[int, ...]
 
     @property
     def cost_ns(self) -> int:
         """The most that running them side by side could save: the smaller of both, less what is."""
-        return max(0, min(self.on_kernel_streams_ns, self.compute_ns) - self.overlap_ns)
+        shorter = min(self.on_kernel_streams.length_ns, self.compute.length_ns)
+        return max(0, shorter - self.both.length_ns)
+
+    def cost_in(self, iterations: Iterations) -> Times:
+        """Give the same of each iteration (int64 [n])."""
+        start, end = iterations.start_ns, iterations.end_ns
+        lane, compute, both = (
+            intervals.length_within(one, start, end)
+            for one in (self.on_kernel_streams, self.compute, self.both)
+        )
+        return np.maximum(0, np.minimum(lane, compute) - both)
 
 
 def same_stream(trace: Trace, activity: DeviceActivity) -> list[SameStream]:
@@ -69,9 +81,9 @@ def same_stream(trace: Trace, activity: DeviceActivity) -> list[SameStream]:
             SameStream(
                 lane,
                 whole.length_ns,
-                compute.length_ns,
-                intervals.intersect(whole, compute).length_ns,
-                covered.length_ns,
+                compute,
+                intervals.intersect(whole, compute),
+                covered,
                 tuple(shared["stream"].unique().sort().drop_nulls().to_list()),
             )
         )

@@ -10,12 +10,15 @@ import polars as pl
 from overlapaudit import intervals
 from overlapaudit.analysis.coverage import TraceCoverage
 from overlapaudit.analysis.lanes import DeviceActivity, has_time
+from overlapaudit.analysis.price import Scale
 from overlapaudit.model.findings import EvidenceValue, Finding, Where
 from overlapaudit.model.kinds import LAUNCHING_KINDS, Confidence, Lane, OpKind, Severity
 from overlapaudit.model.tables import TableName
 from overlapaudit.model.trace import Trace
+from overlapaudit.model.window import Window, WindowKind
 from overlapaudit.rules.catalogue import RULES
 from overlapaudit.rules.policy import Policy
+from overlapaudit.spans.iterations import Iterations
 
 _NAMES_SHOWN = 5
 _THREAD_BITS = 0xFFFFFF
@@ -23,12 +26,32 @@ _THREAD_BITS = 0xFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One trace with what was measured of it; `rank_of` gives the rank of each process."""
+    """One trace with what was measured of it.
+
+    Attributes:
+        trace: the trace.
+        coverage: of the whole trace.
+        devices: what each device did in the window.
+        rank_of: the rank of each process.
+        iterations: of each process that has any, in the window.
+        window: what is looked at.
+    """
 
     trace: Trace
     coverage: TraceCoverage
     devices: Sequence[DeviceActivity]
     rank_of: Mapping[int, int]
+    iterations: Mapping[int, Iterations]
+    window: Window
+
+    def scale(self, *of_process: DeviceActivity) -> Scale:
+        """Give what a cost on devices of one process is weighed against."""
+        return Scale(
+            window_ns=sum(activity.window_ns for activity in of_process),
+            devices=len(of_process),
+            iterations=self.iterations.get(of_process[0].process) if of_process else None,
+            iterations_alone=self.window.kind is WindowKind.ITERATION,
+        )
 
     def whole(self) -> Where:
         """Say which trace: by its process, where it has but one."""

@@ -1,4 +1,4 @@
-"""What kind of hidden wait each wait of the host is (codes OA501, OA502, OA503, OA505, OA510)."""
+"""What kind of hidden wait each wait of the host is (codes OA501, OA502, OA503, OA510)."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ def codes_of(trace: Trace, waits: pl.DataFrame) -> pl.Series:
     is_sync = pl.col("kind").is_in(_SYNC_KINDS)
     is_copy = pl.col("kind") == ApiKind.COPY.value
     codes: pl.Series = frame.select(
-        pl.when(pl.col("kind").is_in([ApiKind.ALLOCATE.value, ApiKind.FREE.value]))
-        .then(pl.lit("OA505"))
-        .when(scalar.fill_null(False))
+        pl.when(scalar.fill_null(False))
         .then(pl.lit("OA501"))
         .when(is_copy & ~pl.col("name").str.contains("Async"))
         .then(pl.lit("OA510"))

@@ -163,6 +163,40 @@ class HiddenSync:
 
 
 @dataclass(frozen=True, slots=True)
+class Collectives:
+    """The communication kernels of one kind on one device.
+
+    Of `count`, `matched` are known to be the same as on other ranks. Of these, `wait_ns` is the
+    time until the last rank had entered, `transfer_ns` the rest; `entered_last` counts those that
+    this rank entered last. The three are null where none was matched.
+    """
+
+    process: int
+    rank: int
+    device: int
+    kind: str
+    count: int
+    matched: int
+    wait_ns: int | None
+    transfer_ns: int | None
+    entered_last: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """What several ranks tell about each other.
+
+    `clocks` is one_session (all in one file), aligned (by the ends of collectives) or
+    not_comparable (at least one file). Nine of ten collectives end closer together than
+    `residual_ns` on the aligned clocks.
+    """
+
+    clocks: str
+    residual_ns: int | None
+    collectives: tuple[Collectives, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AuditDocument:
     """The whole audit. Fields typed null belong to analyses that this version does not make."""
 
@@ -177,6 +211,7 @@ class AuditDocument:
     critical_path: None = None
     contention: None = None
     hidden_syncs: tuple[HiddenSync, ...] | None = None
+    ranks: Ranks | None = None
     pairs: None = None
     mechanisms: None = None
     requests: None = None

@@ -73,6 +73,7 @@ class ApiKind(Kind):
     ALLOCATE = "allocate"
     FREE = "free"
     MODULE_LOAD = "module_load"
+    GRAPH_BUILD = "graph_build"
     OTHER = "other"
 
 

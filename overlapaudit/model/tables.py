@@ -82,6 +82,13 @@ RANGES: Schema = {
     "facts": _TEXT,  # key=value pairs of our own markers, as they stand there
 }
 
+PAYLOADS: Schema = {  # extended payloads of ranges, decoded; only where the export holds them
+    "thread": _INT,
+    "domain_id": _INT,
+    "start_ns": _INT,
+    "json": _TEXT,
+}
+
 WAITS: Schema = {
     "kind": enum_of(kinds.WaitKind),
     "process": _INT,
@@ -169,6 +176,13 @@ PROFILER_OVERHEADS: Schema = {  # of the tool itself
     "name": _NAME,
 }
 
+OS_CALLS: Schema = {  # calls of the operating system that took long enough to be recorded
+    "start_ns": _INT,
+    "end_ns": _INT,
+    "thread": _INT,
+    "name": _NAME,
+}
+
 GRAPH_NODES: Schema = {
     "node": _INT,
     "original": _INT,
@@ -200,6 +214,7 @@ class TableName(str, Enum):
     OPERATIONS = "operations"
     API_CALLS = "api_calls"
     RANGES = "ranges"
+    PAYLOADS = "payloads"
     WAITS = "waits"
     EVENT_RECORDS = "event_records"
     MEMORY_EVENTS = "memory_events"
@@ -211,6 +226,7 @@ class TableName(str, Enum):
     THREADS = "threads"
     OVERHEADS = "overheads"
     PROFILER_OVERHEADS = "profiler_overheads"
+    OS_CALLS = "os_calls"
     GRAPH_NODES = "graph_nodes"
     DIAGNOSTICS = "diagnostics"
     MPI_RANKS = "mpi_ranks"

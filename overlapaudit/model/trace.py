@@ -40,6 +40,7 @@ class Recording:
         backtraces: whether CUDA calls carry call stacks.
         cut_from: the window that a trimming tool cut this file from, if one did.
         traced: what was asked for (CAPTURE_EVENT_TYPE).
+        began_utc_ns: when the session began, by the host's calendar clock.
     """
 
     operations: frozenset[OpKind]
@@ -53,6 +54,7 @@ class Recording:
     backtraces: bool
     cut_from: str | None
     traced: tuple[str, ...] | None
+    began_utc_ns: int | None
 
 
 class TraceSource(Protocol):

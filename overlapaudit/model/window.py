@@ -14,6 +14,7 @@ class WindowKind(str, Enum):
     """How a window was chosen."""
 
     TRACE = "trace"
+    ITERATION = "iteration"  # the whole trace, judged by its iterations alone
     SPAN = "span"  # A..B
 
     def __str__(self) -> str:
@@ -36,6 +37,7 @@ class Window:
 
 
 WHOLE_TRACE = Window(WindowKind.TRACE)
+ITERATIONS = Window(WindowKind.ITERATION)
 
 
 _UNITS_NS = {"ns": 1, "us": 1_000, "µs": 1_000, "μs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
@@ -43,20 +45,25 @@ _BOUND = re.compile(r"([+-]?\d{1,19}(?:\.\d{1,9})?)\s*([a-zµμ]{1,2})")
 
 
 def parse_window(text: str) -> Window:
-    """Read `trace`, or `A..B` with units (12ms..24.5ms), counted from the session start.
+    """Read `trace`, `iteration`, or `A..B` with units (12ms..24.5ms) from the session start.
 
     Raises:
         UsageError: it is neither, or holds no time.
     """
     if text == WindowKind.TRACE.value:
         return WHOLE_TRACE
-    if text in ("iteration", "request"):
+    if text == WindowKind.ITERATION.value:
+        return ITERATIONS
+    if text == "request":
         raise UsageError(
-            f"--window {text}: this version does not find steps yet; use trace or A..B"
+            "--window request: this version does not judge requests yet; use trace, iteration "
+            "or A..B"
         )
     first, dots, last = text.partition("..")
     if not dots:
-        raise UsageError(f"--window {text}: expected trace or A..B with units, as in 12ms..24ms")
+        raise UsageError(
+            f"--window {text}: expected trace, iteration, or A..B with units, as in 12ms..24ms"
+        )
     start, end = _bound(first, text), _bound(last, text)
     if end <= start:
         raise UsageError(

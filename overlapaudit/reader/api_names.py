@@ -32,8 +32,9 @@ _KINDS = tuple(
         (r"cuda(Malloc|HostAlloc|HostRegister)|cuMem(Host)?(Alloc|Create)|cuMemHostRegister",
          ApiKind.ALLOCATE),
         (r"cuda(Free|HostUnregister)|cuMemFree|cuMemHostUnregister|cuMemRelease", ApiKind.FREE),
-        (r"cuModuleLoad|cuLibraryLoad|cuLink|cuModuleUnload|cuLibraryUnload|cudaLibraryLoad",
-         ApiKind.MODULE_LOAD),
+        (r"cuModule(Load|Unload|GetFunction)|cu(da)?Library(Load|Unload|GetKernel)|cuLink"
+         r"|cuKernelGetFunction", ApiKind.MODULE_LOAD),
+        (r"cu(da)?Graph(Instantiate|Upload)", ApiKind.GRAPH_BUILD),
     )
 )  # fmt: skip
 

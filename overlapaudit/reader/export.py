@@ -182,6 +182,13 @@ class NsysExport:
             ),
         )
 
+    def _payloads(self) -> pl.DataFrame:
+        return self._optional(
+            TableName.PAYLOADS,
+            schema.NVTX_PAYLOAD,
+            lambda raw: range_frames.payloads(self._raw, raw, self._facts.offset_ns),
+        )
+
     def _waits(self) -> pl.DataFrame:
         return self._optional(
             TableName.WAITS,
@@ -240,6 +247,13 @@ class NsysExport:
             TableName.PROFILER_OVERHEADS,
             schema.PROFILER_OVERHEAD,
             lambda raw: host_frames.profiler_overheads(self._raw, raw, self._facts.offset_ns),
+        )
+
+    def _os_calls(self) -> pl.DataFrame:
+        return self._optional(
+            TableName.OS_CALLS,
+            schema.OS_RUNTIME,
+            lambda raw: host_frames.os_calls(self._raw, raw, self._facts.offset_ns),
         )
 
     def _graph_nodes(self) -> pl.DataFrame:

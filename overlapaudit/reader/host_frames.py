@@ -8,6 +8,7 @@ from overlapaudit.model.kinds import ApiKind, WaitKind
 from overlapaudit.model.tables import (
     API_CALLS,
     EVENT_RECORDS,
+    OS_CALLS,
     OVERHEADS,
     PROFILER_OVERHEADS,
     WAITS,
@@ -122,6 +123,19 @@ def profiler_overheads(source: StringTable, raw: pl.DataFrame, offset_ns: int) -
             thread="globalTid",
         ),
         PROFILER_OVERHEADS,
+    )
+
+
+def os_calls(source: StringTable, raw: pl.DataFrame, offset_ns: int) -> pl.DataFrame:
+    """Shape the rows of calls of the operating system."""
+    return conform(
+        named(source, raw, "nameId", placeholder="os").select(
+            "name",
+            start_ns=pl.col("start") - offset_ns,
+            end_ns=pl.col("end") - offset_ns,
+            thread="globalTid",
+        ),
+        OS_CALLS,
     )
 
 

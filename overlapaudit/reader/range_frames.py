@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from overlapaudit.model.kinds import RangeKind
-from overlapaudit.model.tables import RANGES, conform, enum_of
+from overlapaudit.model.tables import PAYLOADS, RANGES, conform, enum_of
 from overlapaudit.reader.host_frames import process_of
 from overlapaudit.reader.names import StringTable, lookup
 
@@ -54,6 +54,24 @@ def ranges(
         )
     )
     return conform(frame, RANGES)
+
+
+def payloads(source: StringTable, raw: pl.DataFrame, offset_ns: int) -> pl.DataFrame:
+    """Shape the decoded payloads of ranges; rows without one drop out."""
+    raw = raw.filter(pl.col("jsonText").is_not_null() | pl.col("jsonTextId").is_not_null())
+    strings = lookup(source, raw["jsonTextId"], placeholder=None).select(
+        pl.col("id").alias("jsonTextId"), pl.col("value").alias("registered")
+    )
+    joined = raw.join(strings, on="jsonTextId", how="left", maintain_order="left")
+    return conform(
+        joined.select(
+            thread="globalTid",
+            domain_id="domainId",
+            start_ns=pl.col("start") - offset_ns,
+            json=pl.coalesce("registered", "jsonText"),
+        ),
+        PAYLOADS,
+    )
 
 
 def _with_text(source: StringTable, raw: pl.DataFrame) -> pl.DataFrame:

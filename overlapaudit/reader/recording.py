@@ -34,6 +34,7 @@ _MODEL_TABLES = {
     TableName.THREADS: schema.THREAD,
     TableName.OVERHEADS: schema.OVERHEAD,
     TableName.PROFILER_OVERHEADS: schema.PROFILER_OVERHEAD,
+    TableName.OS_CALLS: schema.OS_RUNTIME,
     TableName.GRAPH_NODES: schema.GRAPH_NODE,
     TableName.DIAGNOSTICS: schema.DIAGNOSTIC,
     TableName.MPI_RANKS: schema.MPI_RANK,
@@ -116,6 +117,7 @@ def recording(source: Tables, facts: ExportFacts) -> Recording:
         traced=tuple(sorted(set(filter(None, settings["CAPTURE_EVENT_TYPE"]))))
         if "CAPTURE_EVENT_TYPE" in settings
         else None,
+        began_utc_ns=_first(source, schema.SESSION_START, "utcEpochNs"),
     )
 
 

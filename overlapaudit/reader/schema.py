@@ -105,6 +105,9 @@ NVTX = Table(
         *_texts("text"),
     ),
 )
+NVTX_PAYLOAD = Table(
+    ("NVTX_EVENTS",), (*_ints("start globalTid domainId jsonTextId"), *_texts("jsonText"))
+)
 STRINGS = Table(("StringIds",), (*_ints("id"), *_texts("value")))
 GPU = Table(
     ("TARGET_INFO_GPU",),
@@ -134,6 +137,7 @@ OVERHEAD = Table(  # 2025.5 on
     _ints("start end globalTid correlationId nameId overheadType"),
 )
 PROFILER_OVERHEAD = Table(("PROFILER_OVERHEAD",), _ints("start end globalTid nameId"))
+OS_RUNTIME = Table(("OSRT_API",), _ints("start end globalTid nameId"))
 MEMORY = Table(
     ("CUDA_GPU_MEMORY_USAGE_EVENTS",),
     _ints(

@@ -98,10 +98,18 @@ RULES: Mapping[str, Rule] = {
                 "warning_share": Threshold(0.05, "share of a device's kernel time to warn from")
             },
         ),
+        Rule("OA009", "clocks-not-comparable", "Clocks of ranks cannot be compared"),
         Rule(
             "OA201",
             "same-stream",
             "Copies or communication queue on the kernels' own stream",
+            layer="executor",
+            tuning_step=3,
+        ),
+        Rule(
+            "OA202",
+            "same-copy-engine",
+            "Copies queue behind copies of another stream on one engine",
             layer="executor",
             tuning_step=3,
         ),
@@ -116,8 +124,56 @@ RULES: Mapping[str, Rule] = {
         Rule(
             "OA503", "pageable-copy", "A copy of pageable memory makes the host wait", "runtime", 1
         ),
-        Rule("OA505", "allocator-sync", "Allocating or freeing waits for the GPU", "runtime", 1),
+        Rule(
+            "OA504",
+            "default-stream-barrier",
+            "The legacy default stream keeps streams apart",
+            "executor",
+            1,
+        ),
+        Rule(
+            "OA505",
+            "allocator-sync",
+            "Allocating or freeing memory holds up the host",
+            "runtime",
+            1,
+        ),
+        Rule(
+            "OA506",
+            "communication-host-wait",
+            "The host waits for communication to end",
+            "runtime",
+            1,
+        ),
+        Rule(
+            "OA507",
+            "load-while-serving",
+            "Loading, compiling or capturing while serving",
+            "runtime",
+            1,
+        ),
+        Rule("OA508", "launch-queue-full", "Launches wait for room in the queue", "runtime", 1),
+        Rule("OA509", "polling", "The host asks again and again whether work ended", "runtime", 1),
         Rule("OA510", "blocking-copy", "A synchronous copy makes the host wait", "runtime", 1),
+        Rule(
+            "OA511",
+            "host-hole",
+            "The GPU waits for a host that does something else",
+            "scheduler",
+            1,
+        ),
+        Rule(
+            "OA703",
+            "peer-skew",
+            "A rank enters collectives later than its peers",
+            layer="scheduler",
+            tuning_step=3,
+            thresholds={
+                "lateness_share": Threshold(
+                    0.1, "how late, of the time since the ranks last met, is more than work varies"
+                )
+            },
+        ),
     )
 }
 

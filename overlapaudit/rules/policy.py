@@ -2,6 +2,7 @@
 
 select = ["OA0"]            # codes or beginnings of codes; default: all
 ignore = ["OA006"]
+allow_waits = ["iteration.result_d2h", "iteration.process"]  # ranges in which waiting is meant
 
 [thresholds.OA008]
 warning_share = 0.2
@@ -23,15 +24,22 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-_KEYS = ("select", "ignore", "thresholds")
+_KEYS = ("select", "ignore", "allow_waits", "thresholds")
+# Where an engine is meant to wait: it needs the tokens of a step before it can go on.
+MEANT_TO_WAIT = ("iteration.result_d2h", "iteration.process")
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Which codes are reported, and the thresholds that differ from the catalogue's."""
+    """Which codes are reported, and the thresholds that differ from the catalogue's.
+
+    `allow_waits` names the ranges in which waits are no findings: `level.phase`, or the name of a
+    range, in which * stands for anything.
+    """
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    allow_waits: tuple[str, ...] = MEANT_TO_WAIT
     thresholds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def reports(self, code: str) -> bool:
@@ -77,6 +85,7 @@ def load_policy(file: Path) -> Policy:
     return Policy(
         select=_patterns(_strings(content, "select", file), file.name),
         ignore=_patterns(_strings(content, "ignore", file), file.name),
+        allow_waits=_names(content, file),
         thresholds=_thresholds(content.get("thresholds", {}), file),
     )
 
@@ -92,11 +101,21 @@ def _patterns(given: Iterable[str], origin: str) -> tuple[str, ...]:
     return tuple(patterns)
 
 
-def _strings(content: Mapping[str, Any], key: str, file: Path) -> list[str]:
+def _strings(content: Mapping[str, Any], key: str, file: Path, what: str = "codes") -> list[str]:
     value = content.get(key, [])
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise UsageError(f"{file.name}: {key} must be a list of codes")
+        raise UsageError(f"{file.name}: {key} must be a list of {what}")
     return value
+
+
+def _names(content: Mapping[str, Any], file: Path) -> tuple[str, ...]:
+    """Give the ranges of `allow_waits`; a file that says nothing of it leaves the usual ones."""
+    if "allow_waits" not in content:
+        return MEANT_TO_WAIT
+    names = _strings(content, "allow_waits", file, "ranges")
+    if not all(names):
+        raise UsageError(f"{file.name}: allow_waits holds an empty name")
+    return tuple(names)
 
 
 def _thresholds(given: object, file: Path) -> dict[str, dict[str, float]]:

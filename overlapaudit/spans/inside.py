@@ -11,20 +11,32 @@ from overlapaudit.model.trace import Trace
 from overlapaudit.spans.nesting import numbered
 
 
-def launched_inside(trace: Trace) -> npt.NDArray[np.bool_]:
-    """Tell of each operation whether its launching call began inside a range of its thread."""
-    calls = trace.api_calls.select(pl.col("thread", "start_ns").gather(trace.operations["api_row"]))
-    inside = np.zeros(calls.height, dtype=np.bool_)
-    thread = calls["thread"].fill_null(-1).to_numpy()
-    launched = calls["start_ns"].fill_null(0).to_numpy()
-    known = calls["thread"].is_not_null().to_numpy()
-    for (one,), ranges in numbered(trace.ranges).partition_by("thread", as_dict=True).items():
-        covered = intervals.union(ranges["start_ns"].to_numpy(), ranges["end_ns"].to_numpy())
+def inside(ranges: pl.DataFrame, at: pl.DataFrame) -> npt.NDArray[np.bool_]:
+    """Tell of each (`thread`, `time_ns`) whether any of the ranges was open there.
+
+    Args:
+        ranges: from `numbered`.
+        at: `thread`, `time_ns`; a null is inside none.
+    """
+    found = np.zeros(at.height, dtype=np.bool_)
+    thread = at["thread"].fill_null(-1).to_numpy()
+    times = at["time_ns"].fill_null(0).to_numpy()
+    known = (at["thread"].is_not_null() & at["time_ns"].is_not_null()).to_numpy()
+    for (one,), of_thread in ranges.partition_by("thread", as_dict=True).items():
+        covered = intervals.union(of_thread["start_ns"].to_numpy(), of_thread["end_ns"].to_numpy())
         rows = np.flatnonzero(known & (thread == one))
         if len(covered) and len(rows):
-            place = np.searchsorted(covered.start, launched[rows], "right") - 1
-            inside[rows] = (place >= 0) & (launched[rows] < covered.end[np.maximum(place, 0)])
-    return inside
+            place = np.searchsorted(covered.start, times[rows], "right") - 1
+            found[rows] = (place >= 0) & (times[rows] < covered.end[np.maximum(place, 0)])
+    return found
+
+
+def launched_inside(trace: Trace) -> npt.NDArray[np.bool_]:
+    """Tell of each operation whether its launching call began inside a range of its thread."""
+    calls = trace.api_calls.select(
+        pl.col("thread", "start_ns").gather(trace.operations["api_row"])
+    ).rename({"start_ns": "time_ns"})
+    return inside(numbered(trace.ranges), calls)
 
 
 def time_inside(trace: Trace) -> tuple[int, int]:

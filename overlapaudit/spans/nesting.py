@@ -13,7 +13,7 @@ from overlapaudit.model.kinds import RangeKind
 
 _STACK = ["thread", "domain_id"]
 # A range that was never closed is open until the end, whenever that is.
-_NEVER = (1 << 63) - 1
+NEVER_NS = (1 << 63) - 1
 
 
 def stacked(ranges: pl.DataFrame) -> pl.DataFrame:
@@ -39,7 +39,7 @@ def numbered(ranges: pl.DataFrame) -> pl.DataFrame:
             "thread",
             pl.col("domain_id").fill_null(0),
             "start_ns",
-            pl.col("end_ns").fill_null(_NEVER),
+            pl.col("end_ns").fill_null(NEVER_NS),
             *meaning,
         )
         .filter(pl.col("kind") != RangeKind.MARK.value)

@@ -9,7 +9,7 @@ from overlapaudit.model.document import Span
 from overlapaudit.model.tables import TableName
 from overlapaudit.model.trace import Trace
 from overlapaudit.model.window import Window
-from overlapaudit.spans.launches import LaunchOrder, by_capture, by_launch
+from overlapaudit.spans.launches import LaunchOrder, by_capture
 from overlapaudit.spans.nesting import numbered, outermost
 from overlapaudit.spans.span_table import SPANS, spans_of
 
@@ -20,13 +20,18 @@ _LEVEL_AT_CAPTURE = "layer"
 _DROPPED = "drop"
 
 
-def phase_figures(trace: Trace, window: Window) -> list[Span]:
-    """Measure every level and phase that the rules know, by level and first appearance."""
+def phase_figures(trace: Trace, launched: LaunchOrder, window: Window) -> list[Span]:
+    """Measure every level and phase that the rules know, by level and first appearance.
+
+    Args:
+        trace: where to look.
+        launched: its operations by launch.
+        window: what lies outside it does not count.
+    """
     known = numbered(trace.ranges).filter(
         pl.col("level").is_not_null() & (pl.col("level").cast(pl.String) != _DROPPED)
     )
     ranges = outermost(known, ["level", "phase"])
-    launched = by_launch(trace.operations, trace.api_calls)
     layers = ranges.filter(pl.col("level").cast(pl.String) == _LEVEL_AT_CAPTURE)
     spans = pl.concat(
         [

@@ -138,14 +138,15 @@ def test_windows(run: Run, trace: Path) -> None:
         ("5ms..6ms", "no GPU work"),
         ("5..6ms", "no time with a unit"),
         ("6ms..5ms", "ends before it begins"),
-        ("5ms", "expected trace or A..B"),
+        ("5ms", "expected trace, iteration, or A..B"),
         ("0.5ns..3ns", "not a whole number of ns"),
         ("1e3ns..3ns", "no time with a unit"),
         ("1ms..99999999999999999999s", "no time with a unit"),
         ("1ms..9999999999999999999s", "beyond any session"),
         ("1ms..1ms", "is empty"),
-        ("iteration", "does not find steps yet"),
-        ("", "expected trace or A..B"),
+        ("iteration", "no step is marked"),
+        ("request", "does not judge requests yet"),
+        ("", "expected trace, iteration, or A..B"),
     ],
 )
 def test_windows_that_are_none(run: Run, trace: Path, window: str, said: str) -> None:

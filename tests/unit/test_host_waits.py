@@ -5,12 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import overlapaudit as oa
-from overlapaudit.analysis.host_waits import host_waits
+from overlapaudit.analysis.hidden_syncs import blocked_threads, in_window
+from overlapaudit.analysis.host_holes import host_holes
+from overlapaudit.analysis.idle_time import idle_times
+from overlapaudit.analysis.lanes import device_activities
 from overlapaudit.analysis.price import severity_of
-from overlapaudit.analysis.wait_rules import codes_of
+from overlapaudit.analysis.thread_calls import thread_calls
 from overlapaudit.graph.event_links import resolve_waits
 from overlapaudit.model.kinds import Severity
 from overlapaudit.model.window import WHOLE_TRACE, parse_window
@@ -27,6 +31,20 @@ from tests.tracebuilder import (
 Wait = tuple[str, int | None, int | None]
 
 
+def blocked(trace: oa.Trace) -> pl.DataFrame:
+    """Find the blocked calls of a trace, with the idle time that each owns."""
+    whole = device_activities(trace.operations, WHOLE_TRACE)
+    extent = pl.DataFrame(
+        [(one.process, one.device, one.first_ns, one.last_ns) for one in whole],
+        schema=["process", "device", "first_ns", "last_ns"],
+        orient="row",
+    )
+    calls = thread_calls(trace)
+    idle = idle_times(trace, whole, {})
+    links = resolve_waits(trace)
+    return blocked_threads(trace, links, idle, extent, calls, host_holes(calls), {})
+
+
 @pytest.fixture
 def waits(tmp_path: Path) -> Any:
     """Give (code, until_ns, idle_ns) of each wait of a trace with this content."""
@@ -34,12 +52,10 @@ def waits(tmp_path: Path) -> Any:
     def found(window: str = "trace", **content: Any) -> list[Wait]:
         looked_at = WHOLE_TRACE if window == "trace" else parse_window(window)
         with oa.open_trace(make_trace(tmp_path / "trace.sqlite", **content)) as trace:
-            rows = host_waits(trace, looked_at, resolve_waits(trace))
-            codes = codes_of(trace, rows).to_list()
-            return [
-                (code, row["until_ns"], row["idle_ns"])
-                for code, row in zip(codes, rows.rows(named=True), strict=True)
-            ]
+            rows = in_window(blocked(trace), looked_at).sort("start_ns", "call", "device")
+            owned = pl.col("idle_end_ns") - pl.col("idle_start_ns")
+            idle = pl.when(pl.col("device").is_not_null()).then(owned.fill_null(0))
+            return rows.select("code", "until_ns", idle.alias("idle_ns")).rows()
 
     return found
 
@@ -74,15 +90,21 @@ def test_work_of_another_stream_makes_it_free(waits: Any) -> None:
 
 
 def test_idle_ends_with_work_that_any_thread_launched(waits: Any) -> None:
-    other = ApiCall("cudaLaunchKernel_v7000", 100_000, 101_000, global_tid(1000, 5))
-    assert waits(
-        kernels=[
-            Kernel(10_000, 200_000, launch=launch(0)),
-            Kernel(203_000, 220_000, stream=9, launch=other),
-            AFTER,
-        ],
-        syncs=[Sync(5_000, 206_000, "stream_sync")],
-    ) == [("OA502", 200_000, 3_000)]
+    def with_launch_at(start_ns: int) -> list[Wait]:
+        other = ApiCall("cudaLaunchKernel_v7000", start_ns, start_ns + 500, global_tid(1000, 5))
+        found: list[Wait] = waits(
+            kernels=[
+                Kernel(10_000, 200_000, launch=launch(0)),
+                Kernel(203_000, 220_000, stream=9, launch=other),
+                AFTER,
+            ],
+            syncs=[Sync(5_000, 206_000, "stream_sync")],
+        )
+        return found
+
+    assert with_launch_at(200_000) == [("OA502", 200_000, 3_000)]
+    # The device had work in its queue when it fell idle: nobody kept it waiting.
+    assert with_launch_at(199_999) == [("OA502", 200_000, 0)]
 
 
 def test_only_work_launched_before_is_waited_for(waits: Any) -> None:
@@ -112,7 +134,7 @@ def test_an_event_sync_waits_for_what_was_before_the_record(waits: Any) -> None:
     assert waits(
         kernels=[
             Kernel(10_000, 150_000, launch=launch(0)),
-            Kernel(160_000, 200_000, launch=launch(4_000)),
+            Kernel(160_000, 200_000, launch=launch(154_000)),
         ],
         event_records=[EventRecord(2_000, 2_500, event_id=3)],
         syncs=[Sync(5_000, 153_000, "event_sync", event_id=3)],
@@ -126,11 +148,11 @@ def test_an_event_without_its_record_has_no_price(waits: Any) -> None:
     ) == [("OA502", None, None)]
 
 
-@pytest.mark.parametrize(("returns", "idle"), [(204_999, 0), (205_000, 50_000)])
-def test_short_waits_cost_nothing(waits: Any, returns: int, idle: int) -> None:
+def test_short_waits_are_none(waits: Any) -> None:
     kernels = [Kernel(10_000, 200_000, launch=launch(0)), AFTER]
-    found = waits(kernels=kernels, syncs=[Sync(185_000, returns, "stream_sync")])
-    assert found == [("OA502", 200_000, idle)]
+    assert waits(kernels=kernels, syncs=[Sync(185_000, 204_999, "stream_sync")]) == []
+    found = waits(kernels=kernels, syncs=[Sync(185_000, 205_000, "stream_sync")])
+    assert found == [("OA502", 200_000, 50_000)]
 
 
 def test_a_wait_for_work_that_had_ended_costs_nothing(waits: Any) -> None:
@@ -171,8 +193,9 @@ def test_a_window_cuts_the_price(waits: Any) -> None:
         "syncs": [Sync(5_000, 206_000, "stream_sync")],
     }
     assert waits(window="100us..260us", **content) == [("OA502", 200_000, 50_000)]
-    assert waits(window="100us..240us", **content) == [("OA502", 200_000, 0)]
-    assert waits(window="210us..260us", **content) == []
+    assert waits(window="100us..240us", **content) == [("OA502", 200_000, 40_000)]
+    assert waits(window="210us..260us", **content) == [("OA502", 200_000, 40_000)]
+    assert waits(window="250us..260us", **content) == []
 
 
 @pytest.mark.parametrize(
@@ -235,11 +258,23 @@ def test_a_copy_that_returned_before_it_began_did_not_block(waits: Any) -> None:
 def test_freeing_waits_for_the_device(waits: Any) -> None:
     content = {"kernels": [Kernel(10_000, 200_000, launch=launch(0)), AFTER]}
     free = ApiCall("cudaFree_v3020", 100_000, 204_000)
-    assert waits(api_calls=[free], **content) == [("OA505", 200_000, 50_000)]
-    unrelated = ApiCall("cudaMalloc_v3020", 100_000, 190_000)
-    assert waits(api_calls=[unrelated], **content) == []
+    assert waits(api_calls=[free], **content) == [("OA505", None, 50_000)]
+    beside_work = ApiCall("cudaMalloc_v3020", 100_000, 190_000)
+    assert waits(api_calls=[beside_work], **content) == [("OA505", None, 0)]
     ordered = ApiCall("cudaFreeAsync_v11020", 100_000, 204_000)
     assert waits(api_calls=[ordered], **content) == []
+
+
+def test_allocating_on_an_idle_device_costs_its_own_time(waits: Any) -> None:
+    late = Kernel(400_000, 410_000, launch=launch(395_000))
+    content = {"kernels": [Kernel(10_000, 200_000, launch=launch(0)), late]}
+    # The launch follows within 50 µs: what is idle until the work starts belongs to the call.
+    call = ApiCall("cudaHostAlloc_v3020", 250_000, 360_000)
+    assert waits(api_calls=[call], **content) == [("OA505", None, 150_000)]
+    call = ApiCall("cudaHostAlloc_v3020", 250_000, 340_000)
+    assert waits(api_calls=[call], **content) == [("OA505", None, 90_000)]
+    call = ApiCall("cudaHostAlloc_v3020", 450_000, 540_000)
+    assert waits(api_calls=[call], **content) == []  # the device has done its last work
 
 
 @pytest.mark.parametrize(
