@@ -184,6 +184,17 @@ def _coverage(parts: Sequence[Part], times: RankTimes | None) -> doc.Coverage:
         not_recorded=(),
     )
     lacking += [
+        doc.NotRecorded(
+            f"spans of {one.level}.{one.phase}",
+            "these ranges cross threads, and their own launched nothing: whose GPU work is theirs "
+            "is not known",
+            None,
+        )
+        for part in parts
+        for one in part.phases or ()
+        if one.operations is None
+    ]
+    lacking += [
         doc.NotRecorded(f"coverage.{name}", reason, None)
         for name, reason in _WHY_NULL.items()
         if getattr(found, name) is None
@@ -228,15 +239,19 @@ def _spans(parts: Sequence[Part]) -> tuple[doc.Span, ...] | None:
         return None
     found: dict[tuple[str, str], doc.Span] = {}
     for one in (figures for part in parts for figures in part.phases or ()):
-        before = found.get((one.level, one.phase), doc.Span(one.level, one.phase, 0, 0, 0, 0, 0))
-        found[one.level, one.phase] = doc.Span(
-            one.level,
-            one.phase,
-            before.count + one.count,
-            before.host_ns + one.host_ns,
-            before.span_ns + one.span_ns,
-            before.busy_ns + one.busy_ns,
-            before.operations + one.operations,
+        before = found.get((one.level, one.phase))
+        found[one.level, one.phase] = (
+            one
+            if before is None
+            else doc.Span(
+                one.level,
+                one.phase,
+                before.count + one.count,
+                before.host_ns + one.host_ns,
+                _sum([before.span_ns, one.span_ns]),
+                _sum([before.busy_ns, one.busy_ns]),
+                _sum([before.operations, one.operations]),
+            )
         )
     return tuple(found.values())
 

@@ -257,7 +257,9 @@ def _audit_one(
     return Part(
         subject=subject,
         phases=None if launched is None else phase_figures(trace, launched, window),
-        time_inside=time_inside(trace) if has_ranges else None,
+        time_inside=(
+            time_inside(trace) if has_ranges and not subject.coverage.blind_graph_launches else None
+        ),
         host=_host_times(subject, links, spinning, policy) if has_calls else None,
     )
 
@@ -272,10 +274,14 @@ def _host_times(
         if window.start_ns is None
         else device_activities(trace.operations, WHOLE_TRACE)
     )
+    whole = [one for one in whole if one.process not in subject.coverage.blind_graph_launches]
     idle = idle_times(trace, whole, spinning)
     calls = thread_calls(trace)
     holes = host_holes(calls)
-    blocked = blocked_threads(trace, links, idle, _extent(whole), calls, holes, subject.iterations)
+    blind = subject.coverage.blind_graph_launches
+    blocked = blocked_threads(
+        trace, links, idle, _extent(whole), calls, holes, subject.iterations, blind
+    )
     return HostTimes(
         links=links,
         sites=hidden_syncs(trace, blocked, window, policy.allow_waits),

@@ -21,7 +21,11 @@ def recipe(recording: Recording) -> list[CaptureStep]:
     version = version_of(recording)
     base = "nsys profile --trace=cuda,nvtx --cuda-graph-trace=node --sample=none"
     steps = [
-        CaptureStep("times and overlap", f"{base} --cpuctxsw=none -o timing CMD"),
+        CaptureStep(
+            "times and overlap (nodes of graphs cost time each: compare step times with an "
+            "unprofiled run, and use --cuda-graph-trace=graph if the program fails)",
+            f"{base} --cpuctxsw=none -o timing CMD",
+        ),
         CaptureStep(
             "what the GPU was short of (its own run: needs permission for GPU counters)",
             f"{base} --cpuctxsw=none {gpu_metrics_option(version)} -o metrics CMD",

@@ -15,6 +15,8 @@ from overlapaudit.model.trace import Trace
 
 # GPU times are converted to the CPU clock with an error of up to about this much.
 CLOCK_TOLERANCE_NS = 1_000
+# Where so many of a process' graph launches have no GPU row, its idle time is not known.
+_BLIND_SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +39,14 @@ class TraceCoverage:
         launches: API calls that put work on a GPU: kernel, copy, memset and graph launches that
             succeeded and were not part of a stream capture.
         launches_with_operation: those whose work is there.
+        lost_launches: launches without work, where neither blind graphs nor a process without any
+            GPU work explain it.
         late_launches: launches without work that began after the last work's own launch: the
             trace ended before the work.
         waits: waits on events.
-        blind_graph_launches: for each process, graph launches of which no GPU row is there,
-            in processes where no graph launch has one.
-        lost_graph_launches: the same in processes where some have.
+        blind_graph_launches: for each process, graph launches of which no GPU row is there, where
+            they are more than one of twenty: what the device did then is not known.
+        lost_graph_launches: the same where they are fewer.
         clock_violations: operations that started before their launch, or ended before they began.
     """
 
@@ -50,6 +54,7 @@ class TraceCoverage:
     operations_with_launch: int | None
     launches: int | None
     launches_with_operation: int | None
+    lost_launches: int | None
     late_launches: int | None
     waits: WaitResolution | None
     blind_graph_launches: dict[int, int]
@@ -63,7 +68,7 @@ def measure(trace: Trace, links: pl.DataFrame) -> TraceCoverage:
     has_calls = TableName.API_CALLS in trace.recording.tables
     operations = trace.operations
     launches = _launches(trace) if has_calls else None
-    blind, lost = ({}, {}) if launches is None else _graph_launches_without_work(launches)
+    blind, lost = ({}, {}) if launches is None else _graph_launches_without_work(launches, trace)
     return TraceCoverage(
         operations=operations.height if has_gpu_work else None,
         operations_with_launch=(
@@ -74,6 +79,9 @@ def measure(trace: Trace, links: pl.DataFrame) -> TraceCoverage:
         launches=None if launches is None else launches.count,
         launches_with_operation=(
             launches.worked.height if launches is not None and has_gpu_work else None
+        ),
+        lost_launches=(
+            _lost(launches, trace, blind, lost) if launches is not None and has_gpu_work else None
         ),
         late_launches=_late(launches) if launches is not None and has_gpu_work else None,
         waits=_waits(trace, links),
@@ -140,6 +148,12 @@ def _captured(calls: pl.DataFrame, candidates: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _lost(launches: _Launches, trace: Trace, blind: dict[int, int], lost: dict[int, int]) -> int:
+    working = trace.operations["process"].unique().drop_nulls()
+    known = launches.without.filter(pl.col("process").is_in(working.implode()))
+    return known.height - sum(blind.values()) - sum(lost.values())
+
+
 def _late(launches: _Launches) -> int:
     """Count launches without work that began after the last one with work."""
     if launches.without.is_empty():
@@ -149,13 +163,39 @@ def _late(launches: _Launches) -> int:
     return joined.filter(pl.col("start_ns") > pl.col("last")).height
 
 
-def _graph_launches_without_work(launches: _Launches) -> tuple[dict[int, int], dict[int, int]]:
-    """Count by process: where no graph launch has work, and where some have."""
+def _graph_launches_without_work(
+    launches: _Launches, trace: Trace
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Count the graph launches without work by process: blind processes, and the others.
+
+    Launches after the last one with work are left out: the trace ended before they ran.
+    """
     is_graph = pl.col("kind") == ApiKind.GRAPH_LAUNCH.value
-    seeing = set(launches.worked.filter(is_graph)["process"].unique())
-    counted = launches.without.filter(is_graph).group_by("process").len().sort("process").rows()
-    blind = {process: count for process, count in counted if process not in seeing}
-    lost = {process: count for process, count in counted if process in seeing}
+    worked = dict(launches.worked.filter(is_graph).group_by("process").len().rows())
+    without = launches.without.filter(is_graph)
+    if without.is_empty():
+        return {}, {}
+    last = (
+        launches.worked.filter(is_graph)
+        .group_by("process")
+        .agg(pl.col("start_ns").max().alias("last"))
+    )
+    early = without.join(last, on="process", how="left").filter(
+        (pl.col("start_ns") <= pl.col("last")).fill_null(True)
+    )
+    # Nodes whose launch was cut off are there all the same: their process is not blind.
+    nodes = trace.operations.select("process", "graph_node", "graph", "api_row").filter(
+        (pl.col("graph_node").is_not_null() | pl.col("graph").is_not_null())
+        & pl.col("api_row").is_null()
+    )
+    replayed = set(nodes["process"].unique())
+    counted = early.group_by("process").len().sort("process").rows()
+    blind = {
+        process: count
+        for process, count in counted
+        if process not in replayed and count >= _BLIND_SHARE * (count + worked.get(process, 0))
+    }
+    lost = {process: count for process, count in counted if process not in blind}
     return blind, lost
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import polars as pl
+
 from overlapaudit.analysis.coverage import TraceCoverage
 from overlapaudit.model.document import NotRecorded
-from overlapaudit.model.kinds import ApiKind, OpKind
+from overlapaudit.model.kinds import ApiKind, OpKind, RangeKind
 from overlapaudit.model.tables import TableName
 from overlapaudit.model.trace import Recording, Trace
 
@@ -27,6 +29,7 @@ def gaps(trace: Trace, coverage: TraceCoverage) -> list[NotRecorded]:
     """List what this trace lacks, most consequential first."""
     recording = trace.recording
     return [
+        *_schema(trace),
         *_gpu_work(trace),
         *_graphs(trace, coverage),
         *_host(trace),
@@ -50,6 +53,21 @@ def gpu_metrics_option(version: tuple[int, ...]) -> str:
     if version and version < (2024,):
         return "--gpu-metrics-device=all"
     return "--gpu-metrics-devices=all"
+
+
+# Major numbers of the export's schema that this version was made for.
+_KNOWN_SCHEMAS = ("2", "3")
+
+
+def _schema(trace: Trace) -> Iterator[NotRecorded]:
+    version = trace.identity.schema_version
+    if version is not None and version.partition(".")[0] not in _KNOWN_SCHEMAS:
+        yield NotRecorded(
+            "what only newer exports hold",
+            f"the export's schema {version} is not known here (2 and 3 are): tables and columns "
+            "that were renamed read as absent",
+            "a newer overlapaudit, or an export by an nsys of 2022 to 2026",
+        )
 
 
 def _gpu_work(trace: Trace) -> Iterator[NotRecorded]:
@@ -80,10 +98,16 @@ def _graphs(trace: Trace, coverage: TraceCoverage) -> Iterator[NotRecorded]:
             "graph launches left no GPU rows in this export, so their time is unknown, not idle",
             _GRAPH_TRACE,
         )
+        yield NotRecorded(
+            "coverage.gpu_ns_in_ranges_share, hidden_syncs.gpu_idle_ns, spans.busy_ns of the same",
+            "graph launches left no GPU rows: spans hold what was recorded, waits have no price",
+            _GRAPH_TRACE,
+        )
     if (trace.operations["kind"] == OpKind.GRAPH.value).any():
         yield NotRecorded(
             "work inside CUDA graphs",
-            "graphs were recorded as whole replays; overlap inside them cannot be measured",
+            "graphs were recorded as whole replays; overlap inside them cannot be measured (tracing "
+            "nodes costs time for each, and some drivers fail with it)",
             _GRAPH_TRACE,
         )
 
@@ -96,8 +120,20 @@ def _host(trace: Trace) -> Iterator[NotRecorded]:
         asked = recording.traced is not None and "NvtxEvents" in recording.traced
         yield NotRecorded(
             "NVTX ranges",
-            "NVTX was traced, but the program set no range" if asked else "no NVTX table",
+            "NVTX was traced, but the program set no range" if asked else "the export holds none",
             "markers in the program" if asked else "--trace=cuda,nvtx",
+        )
+    unclosed = trace.ranges.filter(
+        pl.col("level").is_not_null()
+        & pl.col("end_ns").is_null()
+        & (pl.col("kind") != RangeKind.MARK.value)
+    ).height
+    if unclosed:
+        yield NotRecorded(
+            "spans.host_ns",
+            f"{unclosed:,} ranges were not closed within the trace: their work counts until the "
+            "next of their kind, their host time not at all",
+            None,
         )
     no_calls = TableName.API_CALLS not in recording.tables or not recording.operations
     if TableName.RANGES not in recording.tables or no_calls:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -76,6 +76,7 @@ def blocked_threads(
     calls: ThreadCalls,
     holes: pl.DataFrame,
     iterations: Mapping[int, Iterations],
+    blind: Collection[int],
 ) -> pl.DataFrame:
     """Find every call of at least 20 µs in which a thread was held up, and what it cost.
 
@@ -87,6 +88,7 @@ def blocked_threads(
         calls: from `thread_calls`.
         holes: from `host_holes`.
         iterations: from `iterations`.
+        blind: processes of which it is not known when their devices were idle.
 
     Returns:
         BLOCKED, with `idle_start_ns` and `idle_end_ns`: the idle time that each owns.
@@ -110,6 +112,10 @@ def blocked_threads(
             polling(trace, calls, idle, extent),
             silent_comm_waits(trace, holes, idle, extent),
         ]
+    )
+    unknown = pl.col("process").is_in(list(blind))
+    found = found.with_columns(
+        pl.when(~unknown).then(name).alias(name) for name in ("device", "until_ns", "from_ns")
     )
     return own_idle_time(found, idle, trace)
 
@@ -187,7 +193,9 @@ def in_window(blocked: pl.DataFrame, window: Window) -> pl.DataFrame:
         return blocked
     start, end = window.start_ns, window.end_ns
     return blocked.with_columns(
-        pl.col("idle_start_ns").clip(start, end), pl.col("idle_end_ns").clip(start, end)
+        pl.col("idle_start_ns").clip(start, end),
+        pl.col("idle_end_ns").clip(start, end),
+        wait_ns=(pl.col("end_ns").clip(start, end) - pl.col("start_ns").clip(start, end)),
     ).filter(
         ((pl.col("start_ns") < end) & (pl.col("end_ns") > start))
         | (pl.col("idle_end_ns") > pl.col("idle_start_ns")).fill_null(False)

@@ -22,6 +22,9 @@ _CLOCKS_NS = 20_000
 # The same for a copy, where this decides whether its call waited at all.
 _CLOCKS_OF_COPY_NS = 2_000
 
+# A call that lasted for all but one part in so many of its copy lasted as long as the copy.
+_AS_LONG = 5
+
 # One row for each call that waited. `device` and what follows are null where no operation is known
 # that it could have waited for.
 HOST_WAITS: dict[str, pl.DataType] = {
@@ -164,7 +167,9 @@ def _blocking_copies(trace: Trace) -> pl.DataFrame:
     """Give the copies that can block and whose call returned when they had ended, or later.
 
     Those are the synchronous ones, and asynchronous ones of pageable memory. A call of any other
-    may return late too, but it waited for nothing.
+    may return late too, but it waited for nothing. A copy from pageable memory goes through a
+    staging buffer: its call may return some time before the last piece has arrived, but it took
+    about as long as the copy.
     """
     calls = trace.api_calls
     copies = (
@@ -182,8 +187,12 @@ def _blocking_copies(trace: Trace) -> pl.DataFrame:
         | (copies["destination"] == pageable).fill_null(False)
     )
     waited = call["end_ns"] + _CLOCKS_OF_COPY_NS >= copies["end_ns"]
+    beside = call["end_ns"] - copies["start_ns"]
+    staged = _AS_LONG * beside >= (_AS_LONG - 1) * (copies["end_ns"] - copies["start_ns"])
     return (
-        copies.filter((call["kind"] == ApiKind.COPY.value) & can_block & waited)
+        copies.filter(
+            (call["kind"] == ApiKind.COPY.value) & can_block & (waited | (staged & (beside > 0)))
+        )
         .group_by(pl.col("api_row").alias("call"), "device")
         .agg(pl.col("end_ns").max().alias("until_ns"))
         .sort("call", "device")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
 from overlapaudit import intervals
@@ -81,8 +82,10 @@ def findings(subject: Subject, policy: Policy) -> list[Finding]:
         _unresolved_events,
         _clock_violations,
         _truncated,
+        _said_by_profiler,
         _perturbing_settings,
         _profiler_overhead,
+        _short_kernels,
         _processes_without_work,
         _unclassified,
     ):
@@ -158,8 +161,8 @@ def _opaque_graphs(subject: Subject, policy: Policy) -> Iterator[Finding]:
 
 def _blind_graphs(subject: Subject, _: Policy) -> Iterator[Finding]:
     for launches, severity, said in (
-        (subject.coverage.blind_graph_launches, Severity.WARNING, "all"),
-        (subject.coverage.lost_graph_launches, Severity.INFO, "some"),
+        (subject.coverage.blind_graph_launches, Severity.WARNING, "too many to know when it idled"),
+        (subject.coverage.lost_graph_launches, Severity.INFO, "few"),
     ):
         for process, count in launches.items():
             yield _finding(
@@ -216,7 +219,7 @@ def _truncated(subject: Subject, policy: Policy) -> Iterator[Finding]:
     if coverage.operations is None or coverage.operations_with_launch is None:
         return
     orphans = coverage.operations - coverage.operations_with_launch
-    lost = (coverage.launches or 0) - (coverage.launches_with_operation or 0)
+    lost = coverage.lost_launches or 0
     if not cut and not orphans and not lost:
         return
     warns = orphans > 0 and orphans >= (
@@ -236,6 +239,43 @@ def _truncated(subject: Subject, policy: Policy) -> Iterator[Finding]:
         "first and last steps are incomplete: leave them out of averages, or capture a longer "
         "range",
         Confidence.PROVEN if cut else Confidence.INFERRED,
+    )
+
+
+# What nsys writes when it may have lost something, and the same in words that name nobody.
+_COMPLAINTS = (
+    (r"Not all CUDA events might have been collected", "not all CUDA events may be there"),
+    (r"Not all NVTX events might have been collected", "not all NVTX ranges may be there"),
+    (
+        r"CUDA profiling might have not been started correctly",
+        "CUDA tracing may not have started in some process",
+    ),
+    (r"(?i)\b(?:dropped|lost|overflow\w*)\b", "events were dropped"),
+    (r"CUDA hardware tracing is not supported", "hardware tracing was not supported"),
+)
+_A_WARNING, _AN_ERROR = 2, 3
+
+
+def _said_by_profiler(subject: Subject, _: Policy) -> Iterator[Finding]:
+    """Pass on the profiler's own warnings about the data, without their texts: those hold paths."""
+    said = subject.trace.table(TableName.DIAGNOSTICS).filter(
+        pl.col("severity").is_in([_A_WARNING, _AN_ERROR])
+    )
+    if said.is_empty():
+        return
+    texts = said["text"].fill_null("")
+    meant = [words for pattern, words in _COMPLAINTS if texts.str.contains(pattern).any()]
+    known = pl.any_horizontal(pl.lit(texts).str.contains(p) for p, _ in _COMPLAINTS)
+    others = said.filter(~known & (pl.col("severity") == _AN_ERROR)).height
+    if not meant and not others:
+        return
+    yield _finding(
+        "OA005",
+        Severity.INFO,
+        subject.whole(),
+        {"profiler_says": meant, "other_errors_of_the_profiler": others},
+        "read the diagnostics of the report in Nsight Systems before trusting what is absent",
+        Confidence.POSSIBLE,
     )
 
 
@@ -277,6 +317,30 @@ def _profiler_overhead(subject: Subject, policy: Policy) -> Iterator[Finding]:
             {"profiler_overhead_ns": inside, "window_ns": activity.window_ns},
             "host threads stood still in the profiler for this long; compare step times with an "
             "unprofiled run",
+        )
+
+
+# Recording a kernel costs the host some microseconds: shorter kernels show it most.
+_SHORT_KERNEL_NS = 10_000
+_FEWEST_KERNELS = 100
+
+
+def _short_kernels(subject: Subject, _: Policy) -> Iterator[Finding]:
+    lasted = subject.trace.operations.select(
+        "kind", "start_ns", ns=pl.col("end_ns") - pl.col("start_ns")
+    ).filter((pl.col("kind") == OpKind.KERNEL.value) & (pl.col("ns") >= 0))["ns"]
+    if len(lasted) < _FEWEST_KERNELS:
+        return
+    median = int(np.median(lasted.to_numpy()))
+    if median < _SHORT_KERNEL_NS:
+        yield _finding(
+            "OA006",
+            Severity.INFO,
+            subject.whole(),
+            {"median_kernel_ns": median, "kernels": len(lasted)},
+            "with kernels this short the cost of tracing each launch weighs: compare the step "
+            "time with an unprofiled run before calling it launch-bound",
+            Confidence.POSSIBLE,
         )
 
 

@@ -131,16 +131,17 @@ class Span:
 
     `host_ns` is the time that the ranges were open, `span_ns` the sum of their GPU envelopes
     (first start to last end), `busy_ns` of the unions of their GPU work, `operations` how many
-    operations they launched.
+    operations they launched. The three are null for start/end ranges of threads that launch
+    nothing: their work is on other threads.
     """
 
     level: str
     phase: str
     count: int
     host_ns: int
-    span_ns: int
-    busy_ns: int
-    operations: int
+    span_ns: int | None
+    busy_ns: int | None
+    operations: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,14 +65,15 @@ def find_inputs(path: Path) -> list[Path]:
         if not path.is_file():
             raise InputError(f"{path.name}: not a regular file")
         if path.suffix == nsys_report.UNFINISHED_SUFFIX:
-            raise InputError(
-                f"{path.name}: the capture was not finalised, so there is no report in it; "
-                "record again and let nsys end by itself"
-            )
+            raise _not_finalised(path)
         return [path]
     try:
         if table_files(path):
             return [path]
+        finished = {entry.stem for entry in path.iterdir() if _is_export(entry)}
+        for entry in sorted(path.glob(f"*{nsys_report.UNFINISHED_SUFFIX}"), key=_natural):
+            if entry.stem not in finished:
+                raise _not_finalised(entry)  # a rank that would be missing
         found = [entry for entry in sorted(path.iterdir(), key=_natural) if _is_export(entry)]
         # A report beside its own export is the same rank.
         exported = {entry.stem for entry in found if entry.suffix not in nsys_report.SUFFIXES}
@@ -101,6 +102,13 @@ def audit_columns(path: Path) -> dict[str, list[str]]:
         return found
     finally:
         source.close()
+
+
+def _not_finalised(path: Path) -> InputError:
+    return InputError(
+        f"{path.name}: the capture was not finalised, so there is no report in it; record again "
+        "and let nsys end by itself"
+    )
 
 
 def _is_export(entry: Path) -> bool:

@@ -45,7 +45,8 @@ def _ids(frame: pl.DataFrame) -> Rows:
 def _rows_by_process(frame: pl.DataFrame) -> dict[int, Rows]:
     """Give the numbers of the rows of each process that can be joined."""
     process = frame["process"]
-    joinable = (process.is_not_null() & frame["correlation"].is_not_null()).to_numpy()
+    # CUPTI numbers from 1; 0 is what older exporters write where there is none.
+    joinable = (process.is_not_null() & (frame["correlation"] != 0).fill_null(False)).to_numpy()
     numbers = process.fill_null(0).to_numpy()
     processes = process.unique().drop_nulls().to_list()
     if len(processes) <= _FEW:

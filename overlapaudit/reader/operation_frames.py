@@ -24,6 +24,7 @@ _DIRECTIONS = {
     12: Direction.D2H,
     13: Direction.D2D,
 }
+_DEVICE_TO_DEVICE = 8
 # ENUM_CUDA_MEM_KIND: nsys' own numbering, not CUPTI's.
 MEMORY_KINDS = dict(enumerate(MemoryKind))
 
@@ -49,13 +50,23 @@ def copies(raw: pl.DataFrame, offset_ns: int) -> pl.DataFrame:
     return conform(
         raw.select(
             *_common(OpKind.MEMCPY, raw, offset_ns),
-            _coded("copyKind", _DIRECTIONS, enum_of(Direction)).alias("direction"),
+            _direction().alias("direction"),
             "bytes",
             _coded("srcKind", MEMORY_KINDS, enum_of(MemoryKind)).alias("source"),
             _coded("dstKind", MEMORY_KINDS, enum_of(MemoryKind)).alias("destination"),
             graph_node="graphNodeId",
         ),
         OPERATIONS,
+    )
+
+
+def _direction() -> pl.Expr:
+    """Tell which way a copy goes; one from device to device between two of them is a peer copy."""
+    between = (pl.col("srcDeviceId") != pl.col("dstDeviceId")).fill_null(False)
+    return (
+        pl.when((pl.col("copyKind") == _DEVICE_TO_DEVICE) & between)
+        .then(pl.lit(Direction.P2P.value, dtype=enum_of(Direction)))
+        .otherwise(_coded("copyKind", _DIRECTIONS, enum_of(Direction)))
     )
 
 

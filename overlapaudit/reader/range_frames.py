@@ -80,7 +80,9 @@ def _with_text(source: StringTable, raw: pl.DataFrame) -> pl.DataFrame:
         pl.col("id").alias("textId"), pl.col("value").alias("registered")
     )
     joined = raw.join(strings, on="textId", how="left", maintain_order="left")
-    return joined.with_columns(pl.coalesce("registered", "text").alias("text")).drop("registered")
+    # Number 0 is no string of anybody's: what older exporters write where there is none.
+    first = pl.when((pl.col("textId") != 0) | pl.col("text").is_null()).then("registered")
+    return joined.with_columns(pl.coalesce(first, "text").alias("text")).drop("registered")
 
 
 def _domains(raw: pl.DataFrame) -> pl.DataFrame:

@@ -74,7 +74,7 @@ KERNEL_SHAPE = Table(  # greenContextId from 2023.4 on
 )
 MEMCPY = Table(
     ("CUPTI_ACTIVITY_KIND_MEMCPY",),
-    _ints(f"{_PLACE} bytes copyKind srcKind dstKind graphNodeId"),
+    _ints(f"{_PLACE} bytes copyKind srcKind dstKind srcDeviceId dstDeviceId graphNodeId"),
 )
 MEMSET = Table(("CUPTI_ACTIVITY_KIND_MEMSET",), _ints(f"{_PLACE} bytes graphNodeId"))
 GRAPH_TRACE = Table(("CUPTI_ACTIVITY_KIND_GRAPH_TRACE",), _ints(f"{_PLACE} graphId"))  # 2024.x on

@@ -145,6 +145,9 @@ def outermost(ranges: pl.DataFrame, by: list[str]) -> pl.DataFrame:
     Args:
         ranges: from `numbered`.
         by: what makes two ranges of one kind, beside the stack. Start/end ranges all stay.
+
+    A pushed range that was never closed ends here where the next of its kind begins: it is not
+    known that it held that one.
     """
     keys = [*_STACK, *by]
     pushed = pl.col("kind") == RangeKind.PUSH_POP.value
@@ -152,6 +155,12 @@ def outermost(ranges: pl.DataFrame, by: list[str]) -> pl.DataFrame:
     stack = (
         ranges.filter(pushed)
         .sort("start_ns", "end_ns", "range_row", descending=[False, True, False])
+        .with_columns(
+            pl.when(pl.col("end_ns") == NEVER_NS)
+            .then(pl.col("start_ns").shift(-1).over(keys).fill_null(NEVER_NS))
+            .otherwise("end_ns")
+            .alias("end_ns")
+        )
         .filter((pl.col("start_ns") >= reached).fill_null(True))
     )
     return pl.concat([stack, ranges.filter(~pushed)]).sort("range_row")

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from overlapaudit.model.document import Span
+from overlapaudit.model.kinds import RangeKind
 from overlapaudit.model.tables import TableName
 from overlapaudit.model.trace import Trace
 from overlapaudit.model.window import Window
@@ -47,6 +48,8 @@ def phase_figures(trace: Trace, launched: LaunchOrder, window: Window) -> list[S
             "range_row", pl.col("level").cast(pl.String), pl.col("phase").cast(pl.String),
             host_ns=_host_ns(trace.ranges["end_ns"].gather(ranges["range_row"]), window),
             began="start_ns",
+            elsewhere=(pl.col("kind") == RangeKind.START_END.value)
+            & ~pl.col("thread").is_in(np.unique(launched.thread)),
         )
         .join(_sums(spans), on="range_row", how="left")
         .group_by("level", "phase")
@@ -54,9 +57,16 @@ def phase_figures(trace: Trace, launched: LaunchOrder, window: Window) -> list[S
             pl.len().alias("count"),
             pl.col("host_ns", "span_ns", "busy_ns", "operations").sum(),
             pl.col("began").min(),
+            pl.col("elsewhere").all(),
         )
         .sort("level", "began", "phase")
-        .drop("began")
+        # Ranges that cross threads and whose own launches nothing: their work is on threads that
+        # the trace does not tell.
+        .with_columns(
+            pl.when(~pl.col("elsewhere")).then(name).alias(name)
+            for name in ("span_ns", "busy_ns", "operations")
+        )
+        .drop("began", "elsewhere")
     )  # fmt: skip
     return [Span(**row) for row in figures.rows(named=True)]
 

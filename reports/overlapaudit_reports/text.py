@@ -195,15 +195,17 @@ def _spans(document: AuditDocument, terminal: Terminal) -> Iterator[str]:
     """List levels and phases; sums over their ranges."""
     if not document.spans:
         return
-    longest = max(max(one.host_ns, one.span_ns) for one in document.spans)
+    longest = max(max(one.host_ns, one.span_ns or 0) for one in document.spans)
     unit = TimeUnit.for_window(longest)
-    yield terminal.styled("ranges", "1") + f", sums in {unit.name}"
+    ranks = len({device.rank for device in document.devices or ()})
+    whose = f" of {ranks} ranks together" if ranks > 1 else ""
+    yield terminal.styled("ranges", "1") + f"{whose}, sums in {unit.name}"
     yield f"  {'level.phase':<26}{'count':>7}{'host':>13}{'GPU span':>13}{'GPU busy':>13}{'ops':>8}"
     for one in document.spans:
         name = shortened(printable(f"{one.level}.{one.phase}"), 26)
         yield (
             f"  {name:<26}{one.count:>7,}{unit.text(one.host_ns):>13}{unit.text(one.span_ns):>13}"
-            f"{unit.text(one.busy_ns):>13}{one.operations:>8,}"
+            f"{unit.text(one.busy_ns):>13}{count(one.operations):>8}"
         )
     yield ""
 
@@ -214,11 +216,15 @@ def _findings(findings: tuple[Finding, ...], terminal: Terminal) -> Iterator[str
         yield "  none"
     for finding in findings:
         word = terminal.styled(f"{finding.severity.value:<8}", _SEVERITY_STYLE[finding.severity])
-        yield f"  {word} {finding.code} {finding.slug}{_place(finding)}"
+        yield f"  {word} {finding.code} {finding.slug}{_place(finding)}{_cost(finding)}"
         yield from _wrapped("           ", _evidence(finding.evidence), terminal)
         for item in _listed(finding.evidence):
             yield f"             {shortened(printable(item), terminal.width - 13)}"
         yield from _wrapped("           next: ", finding.next_step, terminal)
+
+
+def _cost(finding: Finding) -> str:
+    return f"  costs {duration(finding.cost_ns)}" if finding.cost_ns else ""
 
 
 def _place(finding: Finding) -> str:

@@ -13,11 +13,13 @@ from overlapaudit.rules.policy import DEFAULT_POLICY, load_policy
 from tests.support import audit_file, audit_of, codes, finding
 from tests.tracebuilder import (
     ApiCall,
+    Diagnostic,
     EventRecord,
     GraphLaunch,
     Kernel,
     MemoryEvent,
     ProfilerOverhead,
+    Range,
     Sync,
     global_pid,
     main_thread,
@@ -33,7 +35,36 @@ def kernels(count: int = 1, **kwargs: Any) -> list[Kernel]:
 
 
 def test_a_clean_trace_has_no_finding() -> None:
-    assert codes(audit_of(kernels=kernels(100))) == []
+    assert codes(audit_of(kernels=kernels(99))) == []
+
+
+def test_oa005_passes_on_what_the_profiler_says() -> None:
+    said = [
+        Diagnostic("Not all CUDA events might have been collected.", "warning"),
+        Diagnostic("No OpenGL events collected. Does the process use OpenGL?", "warning"),
+        Diagnostic("Unable to configure /home/someone/x", "error"),
+    ]
+    found = finding(audit_of(kernels=kernels(2), diagnostics=said), "OA005")
+    assert found["severity"] == "info"
+    assert found["evidence"] == {
+        "profiler_says": ["not all CUDA events may be there"],
+        "other_errors_of_the_profiler": 1,
+    }
+    harmless = audit_of(kernels=kernels(2), diagnostics=said[1:2])
+    assert codes(harmless) == []
+
+
+def test_oa005_leaves_out_processes_that_oa007_names() -> None:
+    launch = ApiCall("cudaLaunchKernel_v7000", 0, 1, main_thread(OTHER))
+    assert codes(audit_of(kernels=kernels(2), api_calls=[launch])) == ["OA007"]
+
+
+def test_oa006_short_kernels_are_told_apart_from_slow_launches() -> None:
+    found = finding(audit_of(kernels=kernels(100)), "OA006")
+    assert found["severity"] == "info"
+    assert found["evidence"] == {"median_kernel_ns": 5_000, "kernels": 100}
+    long = [Kernel(20_000 * n, 20_000 * n + 10_000, GEMM) for n in range(1, 101)]
+    assert codes(audit_of(kernels=long)) == []
 
 
 def test_oa001_no_gpu_work() -> None:
@@ -69,13 +100,60 @@ def test_oa002_graph_launches_without_rows() -> None:
     assert found["evidence"]["graph_launches_without_gpu_rows"] == 3
 
 
-def test_oa002_some_lost_graph_rows_are_information() -> None:
+def lost_launches(lost: int) -> dict[str, Any]:
+    """Audit 19 replays of which the nodes are there, and some of which nothing is."""
+    return audit_of(
+        kernels=kernels(19, graph_node=1),
+        api_calls=[ApiCall("cudaGraphLaunch_v10000", 30_000 + n, 30_001 + n) for n in range(lost)],
+    )
+
+
+def test_oa002_few_lost_graph_rows_are_information() -> None:
+    few = audit_of(
+        kernels=kernels(20, graph_node=1),
+        api_calls=[ApiCall("cudaGraphLaunch_v10000", 30_000, 30_001)],
+    )
+    assert finding(few, "OA002")["severity"] == "info"
+    assert few["devices"][0]["idle_ns"] == 95_000
+    assert "OA005" not in codes(few)
+
+
+def test_oa002_where_one_of_twenty_is_lost_idle_time_is_not_known() -> None:
+    document = lost_launches(1)
+    assert finding(document, "OA002")["severity"] == "warning"
+    assert document["devices"][0]["idle_ns"] is None
+
+
+def test_oa002_launches_after_the_last_work_are_no_lost_rows() -> None:
     document = audit_of(
         kernels=kernels(graph_node=1),
         api_calls=[ApiCall("cudaGraphLaunch_v10000", 11_000, 12_000)],
     )
+    assert "OA002" not in codes(document)
+    assert finding(document, "OA005")["evidence"]["of_these_after_the_last_with_work"] == 1
+
+
+def test_oa002_nodes_without_a_launch_are_work_all_the_same() -> None:
+    document = audit_of(
+        kernels=[*kernels(graph_node=1, launch=None), Kernel(30_000, 31_000, GEMM)],
+        api_calls=[ApiCall("cudaGraphLaunch_v10000", 1_000, 2_000)],
+    )
+    assert document["devices"][0]["idle_ns"] == 15_000
     assert finding(document, "OA002")["severity"] == "info"
-    assert document["devices"][0]["idle_ns"] is not None
+
+
+def test_what_follows_a_wait_on_a_blind_graph_has_no_price() -> None:
+    launched = ApiCall("cudaLaunchKernel_v7000", 0, 1_000)
+    document = audit_of(
+        schema="2023.4",
+        kernels=[Kernel(10_000, 200_000, GEMM, launch=launched), Kernel(900_000, 910_000, GEMM)],
+        api_calls=[ApiCall("cudaGraphLaunch_v10000", 2_000, 3_000)],
+        syncs=[Sync(5_000, 206_000, "stream_sync")],
+        ranges=[Range("Decode", 0, 4_000)],
+    )
+    found = finding(document, "OA502")
+    assert (found["severity"], found["confidence"], found["cost_ns"]) == ("info", "inferred", None)
+    assert document["coverage"]["gpu_ns_in_ranges_share"] is None
 
 
 @pytest.mark.parametrize(("unresolved", "severity"), [(1, "info"), (2, "warning")])

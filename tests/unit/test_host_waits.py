@@ -42,7 +42,7 @@ def blocked(trace: oa.Trace) -> pl.DataFrame:
     calls = thread_calls(trace)
     idle = idle_times(trace, whole, {})
     links = resolve_waits(trace)
-    return blocked_threads(trace, links, idle, extent, calls, host_holes(calls), {})
+    return blocked_threads(trace, links, idle, extent, calls, host_holes(calls), {}, ())
 
 
 @pytest.fixture

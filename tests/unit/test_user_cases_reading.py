@@ -96,7 +96,7 @@ def test_a2_without_ranges_the_rest_is_answered(run: Run, tmp_path: Path) -> Non
     assert document["spans"] is None
     done = run("doctor", trace)
     assert done.status == 0
-    assert "NVTX ranges: no NVTX table\n    record with --trace=cuda,nvtx\n" in done.out
+    assert "NVTX ranges: the export holds none\n    record with --trace=cuda,nvtx\n" in done.out
 
 
 def test_a3_a_table_with_a_suffix_has_its_ranges() -> None:
