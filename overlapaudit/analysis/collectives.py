@@ -24,6 +24,10 @@ COLLECTIVES: dict[str, pl.DataType] = {
     "end_ns": pl.Int64(),
 }
 
+# What collectives of the same ranks have in common.
+KEY = ["kind", "communicator", "stream_order"]
+# These involve two ranks at a time: which, a trace does not say.
+PAIRWISE = "SendRecv"
 # Kinds in which every rank needs something from every other, so that they end together.
 SYMMETRIC = re.compile(
     r"(?i)all_?reduce|all_?gather|all_?to_?all|\bcomm\.a2a\.(dispatch|combine)\b|cross_device_reduce"
@@ -41,7 +45,7 @@ def collectives(trace: Trace) -> pl.DataFrame:
     operations = trace.operations
     rows = operations.select(
         "kind", "lane", "process", "device", "context", "stream", "name", "class", "start_ns",
-        "end_ns", "api_row",
+        "end_ns", "api_row", "graph_node",
     ).filter(
         (pl.col("lane") == Lane.COMM.value) & (pl.col("kind") == OpKind.KERNEL.value) & has_time()
     )  # fmt: skip
@@ -57,7 +61,7 @@ def collectives(trace: Trace) -> pl.DataFrame:
     rows = (
         rows.drop("kind")
         .join(kinds.drop("class"), on="name", how="left", maintain_order="left")
-        .with_columns(pl.Series("communicator", _communicators(trace, rows["api_row"])))
+        .with_columns(pl.Series("communicator", _communicators(trace, rows)))
         .sort("start_ns", maintain_order=True)
     )
     stream = pl.struct("context", "stream")
@@ -77,9 +81,12 @@ def _kind(name: str, of_class: str | None) -> str:
     return f"{of_class} {bare[1].strip() if bare else name}"[:200]
 
 
-def _communicators(trace: Trace, api_rows: pl.Series) -> pl.Series:
-    """Give the communicator of each kernel: that of NCCL's last range before its launch."""
-    nothing = pl.repeat(None, len(api_rows), dtype=pl.String, eager=True)
+def _communicators(trace: Trace, rows: pl.DataFrame) -> pl.Series:
+    """Give the communicator of each kernel: that of NCCL's last range before its launch.
+
+    Kernels of others have none; those of a replay were enqueued when it was captured.
+    """
+    nothing = pl.repeat(None, rows.height, dtype=pl.String, eager=True)
     if TableName.RANGES not in trace.recording.tables:
         return nothing
     if not (trace.ranges["engine"].cast(pl.String) == _NCCL_ENGINE).any():
@@ -90,6 +97,12 @@ def _communicators(trace: Trace, api_rows: pl.Series) -> pl.Series:
     ).drop_nulls(["communicator", "thread", "start_ns"])  # fmt: skip
     if known.is_empty():
         return nothing
+    names = rows["name"].cast(pl.String)
+    api_rows = pl.select(
+        pl.when(names.str.contains(_NCCL.pattern) & rows["graph_node"].is_null()).then(
+            rows["api_row"]
+        )
+    ).to_series()
     asked = trace.api_calls.select(pl.col("thread", "start_ns").gather(api_rows))
     found = (
         asked.with_row_index("row")

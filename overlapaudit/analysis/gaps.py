@@ -106,8 +106,8 @@ def _graphs(trace: Trace, coverage: TraceCoverage) -> Iterator[NotRecorded]:
     if (trace.operations["kind"] == OpKind.GRAPH.value).any():
         yield NotRecorded(
             "work inside CUDA graphs",
-            "graphs were recorded as whole replays; overlap inside them cannot be measured (tracing "
-            "nodes costs time for each, and some drivers fail with it)",
+            "graphs were recorded as whole replays; overlap inside them cannot be measured "
+            "(tracing nodes costs time for each, and some drivers fail with it)",
             _GRAPH_TRACE,
         )
 

@@ -14,18 +14,13 @@ import numpy as np
 import polars as pl
 
 from overlapaudit import intervals
-from overlapaudit.analysis.collectives import SYMMETRIC, collectives
-from overlapaudit.analysis.rank_clocks import NO_OFFSET, Offset, fitted, matched
+from overlapaudit.analysis.collectives import KEY, PAIRWISE, SYMMETRIC, collectives
+from overlapaudit.analysis.rank_alignment import CLOSE_NS, SAME_END_NS, clocks
+from overlapaudit.analysis.rank_clocks import Offset, same_moments
 from overlapaudit.intervals import IntervalSet
 from overlapaudit.model.trace import Trace
 
-# Ends of one collective lie closer together than this on clocks that are aligned.
-_SAME_END_NS = 50_000
-# So many collectives must agree before clocks are called aligned.
-_FEWEST = 4
-_KEY = ["kind", "communicator", "stream_order"]
-# These involve two ranks at a time: which, a trace does not say.
-_PAIRWISE = "SendRecv"
+_MEMBER = ["trace", "process", "device"]
 
 # One row for each rank of each matched collective. Times are by the clock of the rank's own trace.
 PEER_WAITS: dict[str, pl.DataType] = {
@@ -49,6 +44,8 @@ class RankTimes:
 
     Attributes:
         waits: PEER_WAITS.
+        alone: communication kernels that were not matched: `trace`, `process`, `device`,
+            `start_ns`, `end_ns`.
         entered: communication kernels by (trace, process, device), kind and how many.
         offsets: of each trace, its clock minus that of the first; None: not comparable.
         residual_ns: how far apart the ends of one collective lie at most, for nine of ten; None
@@ -57,22 +54,47 @@ class RankTimes:
     """
 
     waits: pl.DataFrame
+    alone: pl.DataFrame
     entered: pl.DataFrame
     offsets: tuple[Offset | None, ...]
     residual_ns: int | None
     aligned: bool
 
     def spinning(self, trace: int) -> dict[tuple[int, int], IntervalSet]:
-        """Give for each (process, device) of a trace when its collectives waited for peers."""
+        """Give for each (process, device) of a trace when it only waited for its peers.
+
+        Time in which another of its collectives transferred, or did what is not known, is left out.
+        """
         mine = self.waits.filter((pl.col("trace") == trace) & (pl.col("wait_ns") > 0))
         return {
-            (process, device): intervals.union(
-                rows["start_ns"].to_numpy(), (rows["start_ns"] + rows["wait_ns"]).to_numpy()
-            )
+            (process, device): self.only_waiting(trace, process, device, rows)
             for (process, device), rows in mine.partition_by(
                 "process", "device", as_dict=True
             ).items()
         }
+
+    def only_waiting(
+        self, trace: int, process: int, device: int, rows: pl.DataFrame
+    ) -> IntervalSet:
+        """Give when a device waited in these rows of `waits`, and in no other did transfer."""
+        here = (
+            (pl.col("trace") == trace)
+            & (pl.col("process") == process)
+            & (pl.col("device") == device)
+        )  # fmt: skip
+        moved = pl.concat(
+            [
+                self.waits.filter(here).select(
+                    pl.col("start_ns") + pl.col("wait_ns"), "end_ns"
+                ),
+                self.alone.filter(here).select("start_ns", "end_ns"),
+            ]
+        )  # fmt: skip
+        start = rows["start_ns"].to_numpy()
+        return intervals.subtract(
+            intervals.union(start, start + rows["wait_ns"].to_numpy()),
+            intervals.union(moved["start_ns"].to_numpy(), moved["end_ns"].to_numpy()),
+        )
 
 
 def rank_times(traces: Sequence[Trace]) -> RankTimes | None:
@@ -82,7 +104,7 @@ def rank_times(traces: Sequence[Trace]) -> RankTimes | None:
         for number, trace in enumerate(traces)
     ]
     rows = pl.concat(found)
-    members = rows.select("trace", "process", "device").unique().sort("trace", "process", "device")
+    members = rows.select(_MEMBER).unique().sort(_MEMBER)
     processes = {
         (number, process)
         for number, trace in enumerate(traces)
@@ -90,19 +112,18 @@ def rank_times(traces: Sequence[Trace]) -> RankTimes | None:
     }
     if len(processes) < 2 and members.height < 2:
         return None
-    rows = rows.join(
-        members.with_row_index("member"), on=["trace", "process", "device"], maintain_order="left"
-    )
-    entered = rows.group_by("trace", "process", "device", "kind").len("count").sort(
-        "trace", "process", "device", "kind"
-    )  # fmt: skip
-    starts = _began(traces)
-    offsets, residual = _clocks(rows, len(traces), starts)
+    rows = rows.join(members.with_row_index("member"), on=_MEMBER, maintain_order="left")
+    rows = rows.with_row_index("row")
+    entered = rows.group_by(*_MEMBER, "kind").len("count").sort(*_MEMBER, "kind")
+    symmetric = rows.filter(pl.col("kind").str.contains(SYMMETRIC.pattern))
+    offsets, residual = clocks(symmetric, _began(traces))
     comparable = rows.filter(
         pl.col("trace").is_in([n for n, offset in enumerate(offsets) if offset is not None])
     )
+    waits = _split(_on_one_clock(comparable, offsets), residual)
     return RankTimes(
-        waits=_split(_on_one_clock(comparable, offsets)),
+        waits=waits.select([pl.col(name).cast(dtype) for name, dtype in PEER_WAITS.items()]),
+        alone=rows.join(waits, on="row", how="anti").select(*_MEMBER, "start_ns", "end_ns"),
         entered=entered,
         offsets=offsets,
         residual_ns=residual,
@@ -110,146 +131,101 @@ def rank_times(traces: Sequence[Trace]) -> RankTimes | None:
     )
 
 
-def _began(traces: Sequence[Trace]) -> list[int]:
-    """Give how much later than the first each trace's session began, as the calendar tells."""
-    began = [trace.recording.began_utc_ns for trace in traces]
-    first = began[0] if began else None
-    return [0 if first is None or one is None else one - first for one in began]
-
-
-def _clocks(
-    rows: pl.DataFrame, traces: int, began: Sequence[int]
-) -> tuple[tuple[Offset | None, ...], int | None]:
-    """Align the clock of each trace with the first that has collectives."""
-    symmetric = rows.filter(pl.col("kind").str.contains(SYMMETRIC.pattern))
-    offsets: list[Offset | None] = [None] * traces
-    first = int(symmetric["trace"].unique().sort().append(pl.Series([0]))[0])
-    offsets[first] = NO_OFFSET
-    residuals: list[int] = []
-    reference = symmetric.filter(pl.col("trace") == first)
-    for other in range(traces):
-        if other == first:
-            continue
-        pairs = _same_key(reference, symmetric.filter(pl.col("trace") == other))
-        fits = [_fit(here, there, began[other] - began[first]) for here, there in pairs]
-        good = [fit for fit in fits if fit is not None and fit.residual_ns <= _SAME_END_NS]
-        if good:
-            best = max(good, key=lambda fit: (fit.collectives, -fit.residual_ns))
-            offsets[other] = best
-            residuals.append(best.residual_ns)
-    residuals += [
-        int(np.quantile(np.abs(there - here), 0.9))
-        for trace in range(traces)
-        for here, there in _inside_one(symmetric.filter(pl.col("trace") == trace))
-    ]
-    return tuple(offsets), max(residuals, default=None)
-
-
-def _same_key(here: pl.DataFrame, there: pl.DataFrame) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Give the ends of all pairs of members that have collectives of one key."""
-    others = there.partition_by(*_KEY, as_dict=True)
-    for key, rows in here.partition_by(*_KEY, as_dict=True).items():
-        if key not in others:
-            continue
-        for mine in rows.partition_by("member"):
-            for theirs in others[key].partition_by("member"):
-                yield mine["end_ns"].to_numpy(), theirs["end_ns"].to_numpy()
-
-
-def _fit(here: np.ndarray, there: np.ndarray, began: int) -> Offset | None:
-    """Fit one pair of members; `began` serves where the distance alone cannot tell the shift."""
-    mine, theirs = matched(here, there + began)
-    return fitted(here[mine], there[theirs]) if len(mine) >= _FEWEST else None
-
-
-def _inside_one(rows: pl.DataFrame) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Give the ends of collectives that two members of one trace share."""
-    for _, of_key in rows.partition_by(*_KEY, as_dict=True).items():
-        members = of_key.partition_by("member", maintain_order=True)
-        for theirs in members[1:]:
-            here, there = members[0]["end_ns"].to_numpy(), theirs["end_ns"].to_numpy()
-            mine, other = matched(here, there)
-            if _ends_together(here[mine], there[other]):
-                yield here[mine], there[other]
-
-
-def _ends_together(here: np.ndarray, there: np.ndarray) -> bool:
-    return len(here) > 0 and bool(np.median(np.abs(there - here)) <= _SAME_END_NS)
+def _began(traces: Sequence[Trace]) -> list[int | None]:
+    """Give when each trace's session began, by the calendar."""
+    return [trace.recording.began_utc_ns for trace in traces]
 
 
 def _on_one_clock(rows: pl.DataFrame, offsets: Sequence[Offset | None]) -> pl.DataFrame:
-    """Add `clock_ns`: what to add to times of a trace to have them by the first trace's clock."""
-    parts = []
-    for (trace,), of_trace in rows.partition_by("trace", as_dict=True).items():
+    """Add `entry_ns` and `exit_ns`: the times by the clock that the offsets refer to."""
+    parts = [rows.clear().with_columns(clock_ns=pl.lit(0, pl.Int64))]
+    for (trace,), of_trace in rows.partition_by("trace", as_dict=True, maintain_order=True).items():
         offset = offsets[trace]
         assert offset is not None
-        # The knots lie on the first trace's clock; clocks drift so slowly that it does not matter
-        # by which of the two the moment is told, once the constant part is off.
+        # The knots lie on the other clock; clocks drift so slowly that it does not matter by which
+        # of the two the moment is told, once the constant part is off.
         constant = int(np.median(offset.offset_ns))
         there = of_trace["start_ns"].to_numpy() - constant
         parts.append(of_trace.with_columns(clock_ns=pl.Series(-offset.at(there))))
-    return pl.concat(parts) if parts else rows.with_columns(clock_ns=pl.lit(0, pl.Int64))
-
-
-def _split(rows: pl.DataFrame) -> pl.DataFrame:
-    """Match the members' collectives, and split each into wait and transfer."""
-    rows = rows.with_columns(
+    return pl.concat(parts).with_columns(
         entry_ns=pl.col("start_ns") + pl.col("clock_ns"),
         exit_ns=pl.col("end_ns") + pl.col("clock_ns"),
     )
-    parts = [pl.DataFrame(schema=PEER_WAITS)]
+
+
+def _split(rows: pl.DataFrame, residual_ns: int | None) -> pl.DataFrame:
+    """Match the members' collectives, and split each into wait and transfer."""
+    parts = [pl.DataFrame(schema={"row": rows.schema["row"], **PEER_WAITS})]
     group = 0
-    for (kind, *_), of_key in rows.partition_by(*_KEY, as_dict=True, maintain_order=True).items():
+    for (kind, *_), of_key in rows.partition_by(*KEY, as_dict=True, maintain_order=True).items():
         members = of_key.partition_by("member", maintain_order=True)
-        for cluster in _clusters(str(kind), members):
+        for cluster in _clusters(str(kind), members, residual_ns or 0):
             parts.append(_waits(cluster, group))
             group += 1
     return pl.concat(parts)
 
 
-def _clusters(kind: str, members: list[pl.DataFrame]) -> list[list[pl.DataFrame]]:
-    """Put the members together that take part in the same collectives."""
-    if len(members) < 2 or (kind == _PAIRWISE and len(members) > 2):
-        return []
+def _clusters(
+    kind: str, members: list[pl.DataFrame], residual_ns: int
+) -> Iterator[list[pl.DataFrame]]:
+    """Put the members together that take part in the same collectives, row by row."""
+    if len(members) < 2 or (kind == PAIRWISE and len(members) > 2):
+        return
     if not SYMMETRIC.search(kind) or members[0]["communicator"][0] is not None:
-        return [members] if _enter_together(members) else []
+        together = _side_by_side(members, None)
+        if _ran_together(together, residual_ns):
+            yield together
+        return
     clusters: list[list[pl.DataFrame]] = []
     for member in members:
         for cluster in clusters:
-            here, there = cluster[0]["exit_ns"].to_numpy(), member["exit_ns"].to_numpy()
-            mine, theirs = matched(here, there)
-            if _ends_together(here[mine], there[theirs]):
+            pair = _side_by_side([cluster[0], member], SAME_END_NS + residual_ns)
+            if _ended_together(pair, residual_ns) and _ran_together(pair, residual_ns):
                 cluster.append(member)
                 break
         else:
             clusters.append([member])
-    return [cluster for cluster in clusters if len(cluster) > 1]
+    for cluster in clusters:
+        together = _side_by_side(cluster, SAME_END_NS + residual_ns)
+        if len(cluster) > 1 and together[0].height:
+            yield together
 
 
-def _enter_together(members: list[pl.DataFrame]) -> bool:
-    """Tell whether the n-th of all members ran at one time, mostly: else it is not the same."""
-    if len({member.height for member in members}) != 1:
+def _side_by_side(members: Sequence[pl.DataFrame], within_ns: int | None) -> list[pl.DataFrame]:
+    """Give what all members took part in: the n-th row of each is the same collective."""
+    first = members[0]["exit_ns"].to_numpy()
+    index = [np.arange(len(first))] + [
+        same_moments(first, member["exit_ns"].to_numpy(), within_ns) for member in members[1:]
+    ]
+    everywhere = np.all([one >= 0 for one in index], axis=0)
+    return [member[one[everywhere]] for member, one in zip(members, index, strict=True)]
+
+
+def _ended_together(members: Sequence[pl.DataFrame], residual_ns: int) -> bool:
+    here, there = (member["exit_ns"].to_numpy() for member in members)
+    close = max(CLOSE_NS, residual_ns)
+    return len(here) > 0 and bool(np.median(np.abs(there - here)) <= close)
+
+
+def _ran_together(members: Sequence[pl.DataFrame], residual_ns: int) -> bool:
+    """Tell whether nobody had left before all had entered, mostly: else it is not the same."""
+    if not members[0].height:
         return False
     last_entry = np.max([member["entry_ns"].to_numpy() for member in members], axis=0)
     first_exit = np.min([member["exit_ns"].to_numpy() for member in members], axis=0)
-    return bool(np.mean(last_entry <= first_exit + _SAME_END_NS) >= 0.9)
+    close = max(CLOSE_NS, residual_ns)
+    return bool(np.mean(last_entry <= first_exit + close) >= 0.9)
 
 
-def _waits(members: list[pl.DataFrame], group: int) -> pl.DataFrame:
-    """Split the collectives that all members of a group took part in."""
-    fewest = min(members, key=lambda member: member.height)
-    cut = []
-    for member in members:
-        ends = fewest["exit_ns"].to_numpy(), member["exit_ns"].to_numpy()
-        _, theirs = matched(*ends)
-        cut.append(member[theirs])
-    entries = np.array([member["entry_ns"].to_numpy() for member in cut])
+def _waits(members: Sequence[pl.DataFrame], group: int) -> pl.DataFrame:
+    """Split the collectives of a group, in which the n-th of all members is the same."""
+    entries = np.array([member["entry_ns"].to_numpy() for member in members])
     last, first = entries.max(axis=0), entries.min(axis=0)
     parts = []
-    for member, entry in zip(cut, entries, strict=True):
+    for member, entry in zip(members, entries, strict=True):
         lasted = (member["end_ns"] - member["start_ns"]).to_numpy()
         parts.append(
-            member.select("trace", "process", "device", "kind", "start_ns", "end_ns").with_columns(
+            member.select("row", *_MEMBER, "kind", "start_ns", "end_ns").with_columns(
                 group=pl.lit(group, pl.Int64),
                 number=pl.int_range(pl.len(), dtype=pl.Int64),
                 wait_ns=pl.Series(np.minimum(last - entry, lasted)),
@@ -257,7 +233,7 @@ def _waits(members: list[pl.DataFrame], group: int) -> pl.DataFrame:
                 is_last=pl.Series(entry == last),
             )
         )
-    return pl.concat(parts).select([pl.col(name).cast(dtype) for name, dtype in PEER_WAITS.items()])
+    return pl.concat(parts).select("row", *PEER_WAITS)
 
 
 def spread_of(waits: pl.DataFrame) -> pl.DataFrame:

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from overlapaudit import intervals
+from overlapaudit.analysis.collectives import PAIRWISE
 from overlapaudit.analysis.idle_time import spins_alone
 from overlapaudit.analysis.lanes import DeviceActivity
 from overlapaudit.analysis.peer_waits import RankTimes, spread_of
 from overlapaudit.analysis.price import SMALLEST_COST_NS, weigh
 from overlapaudit.analysis.trace_findings import Subject
-from overlapaudit.intervals import IntervalSet
 from overlapaudit.model.findings import Finding, Where
 from overlapaudit.model.kinds import Confidence, Severity
 from overlapaudit.rules.catalogue import RULES
@@ -60,7 +60,9 @@ def _skew(subjects: Sequence[Subject], times: RankTimes, policy: Policy) -> Iter
     share = policy.threshold("OA703", "lateness_share")
     residual = max(times.residual_ns or 0, 1)
     skewed = waits.filter(
-        (pl.col("spread_ns") >= SMALLEST_COST_NS)
+        # Who receives has nothing to do until it is sent something: nobody is late.
+        (pl.col("kind") != PAIRWISE)
+        & (pl.col("spread_ns") >= SMALLEST_COST_NS)
         & (pl.col("spread_ns") > 2 * residual)
         & (pl.col("spread_ns") > pl.col("transfer_ns"))
         & (pl.col("spread_ns") >= share * pl.col("stage_ns")).fill_null(True)
@@ -75,7 +77,13 @@ def _skew(subjects: Sequence[Subject], times: RankTimes, policy: Policy) -> Iter
     for (trace, process, device), rows in waiting.partition_by(
         keys, as_dict=True, maintain_order=True
     ).items():
-        finding = _late_rank(subjects, (int(trace), int(process), int(device)), rows, times)
+        mine = skewed.filter(
+            (pl.col("trace") == trace)
+            & (pl.col("process") == process)
+            & (pl.col("device") == device)
+        ).join(rows.select("group", "number").unique(), on=["group", "number"], how="semi")
+        by_chance = _by_chance(mine, skewed)
+        finding = _late_rank(subjects, mine, rows, times, by_chance)
         if finding is not None:
             yield finding
 
@@ -95,13 +103,27 @@ def _with_lateness(times: RankTimes) -> pl.DataFrame:
     return met.drop("met_ns", "left_ns").join(spread_of(waits), on=["group", "number"])
 
 
+def _by_chance(mine: pl.DataFrame, skewed: pl.DataFrame) -> bool:
+    """Tell whether a rank came last no more often than if it were another one each time."""
+    of_groups = skewed.filter(pl.col("group").is_in(mine["group"].unique().implode()))
+    met = of_groups.select("group", "number").unique().height
+    ranks = of_groups.group_by("group", "number").len()["len"].median()
+    assert isinstance(ranks, float)
+    chance = 1 / ranks
+    # Three standard deviations of the share in which one of so many comes last.
+    deviation = float((chance * (1 - chance) / met) ** 0.5)
+    return mine.height / met < min(1.0, chance + 3 * deviation)
+
+
 def _late_rank(
     subjects: Sequence[Subject],
-    late: tuple[int, int, int],
+    late: pl.DataFrame,
     rows: pl.DataFrame,
     times: RankTimes,
+    by_chance: bool,
 ) -> Finding | None:
-    trace, process, device = late
+    """Give the finding about the rank of the rows `late`, for which those of `rows` waited."""
+    trace, process, device = late.select("trace", "process", "device").row(0)
     worst, worst_cost = None, intervals.EMPTY
     for (number, waiter, waits_on), mine in rows.partition_by(
         "trace", "process", "device", as_dict=True, maintain_order=True
@@ -110,7 +132,8 @@ def _late_rank(
         activity = _activity(subject, int(waiter), int(waits_on))
         if activity is None:
             continue
-        cost = _exposed(activity, mine)
+        waited = times.only_waiting(int(number), int(waiter), int(waits_on), mine)
+        cost = spins_alone(activity, waited)
         if worst is None or cost.length_ns > worst_cost.length_ns:
             worst, worst_cost = (subject, activity), cost
     if worst is None or worst_cost.length_ns < SMALLEST_COST_NS:
@@ -125,8 +148,8 @@ def _late_rank(
         & pl.col("group").is_in(rows["group"].unique().implode())
     ).height
     severity = weight.severity
-    if of_group == 1 and severity is Severity.WARNING:
-        severity = Severity.INFO  # a single straggler
+    if by_chance or (of_group == 1 and severity is Severity.WARNING):
+        severity = Severity.INFO  # a single straggler, or another one each time
     rule = RULES["OA703"]
     rank = subjects[trace].rank_of.get(process)
     ranks = [
@@ -143,8 +166,8 @@ def _late_rank(
             rank=rank,
             device=device,
             windows=weight.windows,
-            start_ns=int(rows["start_ns"].min()),  # type: ignore[arg-type]
-            end_ns=int(rows["end_ns"].max()),  # type: ignore[arg-type]
+            start_ns=int((late["start_ns"] - late["late_ns"]).to_numpy().min()),
+            end_ns=int(late["end_ns"].to_numpy().max()),
         ),
         evidence={
             "collectives_entered_last": of_group,
@@ -166,9 +189,3 @@ def _activity(subject: Subject, process: int, device: int) -> DeviceActivity | N
     return next(
         (one for one in subject.devices if (one.process, one.device) == (process, device)), None
     )
-
-
-def _exposed(activity: DeviceActivity, rows: pl.DataFrame) -> IntervalSet:
-    """Give when a device did nothing but wait for its peers in these collectives."""
-    start = rows["start_ns"].to_numpy()
-    return spins_alone(activity, intervals.union(start, start + rows["wait_ns"].to_numpy()))
