@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -40,7 +40,7 @@ from overlapaudit.model.trace import InputIdentity, Recording, Trace
 from overlapaudit.model.window import WHOLE_TRACE, Window, WindowKind, parse_window
 from overlapaudit.rules.policy import DEFAULT_POLICY, Policy
 from overlapaudit.spans.inside import time_inside
-from overlapaudit.spans.iterations import iterations
+from overlapaudit.spans.iterations import Iterations, iterations
 from overlapaudit.spans.launches import by_launch
 from overlapaudit.spans.phases import phase_figures
 
@@ -241,7 +241,8 @@ def _audit_one(
     has_ranges = has_calls and TableName.RANGES in trace.recording.tables
     links = resolve_waits(trace)
     launched = by_launch(trace.operations, trace.api_calls) if has_ranges else None
-    found = {} if launched is None else iterations(trace, launched)
+    everywhere = {} if launched is None else iterations(trace, launched)
+    found = everywhere
     if window.start_ns is not None and window.end_ns is not None:
         found = {
             process: one.inside(window.start_ns, window.end_ns) for process, one in found.items()
@@ -260,12 +261,16 @@ def _audit_one(
         time_inside=(
             time_inside(trace) if has_ranges and not subject.coverage.blind_graph_launches else None
         ),
-        host=_host_times(subject, links, spinning, policy) if has_calls else None,
+        host=_host_times(subject, everywhere, links, spinning, policy) if has_calls else None,
     )
 
 
 def _host_times(
-    subject: Subject, links: pl.DataFrame, spinning: OfDevice, policy: Policy
+    subject: Subject,
+    everywhere: Mapping[int, Iterations],
+    links: pl.DataFrame,
+    spinning: OfDevice,
+    policy: Policy,
 ) -> HostTimes:
     """Find what host threads did; the whole trace is looked at, then cut to the window."""
     trace, window = subject.trace, subject.window
@@ -279,9 +284,7 @@ def _host_times(
     calls = thread_calls(trace)
     holes = host_holes(calls)
     blind = subject.coverage.blind_graph_launches
-    blocked = blocked_threads(
-        trace, links, idle, _extent(whole), calls, holes, subject.iterations, blind
-    )
+    blocked = blocked_threads(trace, links, idle, _extent(whole), calls, holes, everywhere, blind)
     return HostTimes(
         links=links,
         sites=hidden_syncs(trace, blocked, window, policy.allow_waits),

@@ -70,14 +70,17 @@ def _captures(trace: Trace) -> pl.DataFrame:
     kinds = [ApiKind.CAPTURE_BEGIN.value, ApiKind.CAPTURE_END.value]
     edges = _rows(trace, pl.col("kind").is_in(kinds), at_least_ns=0).sort("thread", "start_ns")
     begun = pl.col("kind") == ApiKind.CAPTURE_BEGIN.value
+    # Captures of several streams may lie in each other: an end closes the last that is open.
+    depth = pl.when(begun).then(1).otherwise(-1).cum_sum().over("thread")
     return (
-        edges.with_columns(
-            closes=pl.col("kind").shift(-1).over("thread") == ApiKind.CAPTURE_END.value,
-            end_ns=pl.col("end_ns").shift(-1).over("thread"),
+        edges.with_columns(level=pl.when(begun).then(depth).otherwise(depth + 1))
+        .with_columns(
+            closes=pl.col("kind").shift(-1).over("thread", "level") == ApiKind.CAPTURE_END.value,
+            end_ns=pl.col("end_ns").shift(-1).over("thread", "level"),
         )
         .filter(begun & pl.col("closes").fill_null(False))
         .filter(pl.col("end_ns") - pl.col("start_ns") >= _SHORTEST_NS)
-        .drop("closes", "kind")
+        .drop("closes", "kind", "level")
         .with_columns(code=pl.lit("OA507"))
     )
 

@@ -31,7 +31,8 @@ _KINDS = tuple(
         (r"cu(da)?StreamEndCapture", ApiKind.CAPTURE_END),
         (r"cuda(Malloc|HostAlloc|HostRegister)|cuMem(Host)?(Alloc|Create)|cuMemHostRegister",
          ApiKind.ALLOCATE),
-        (r"cuda(Free|HostUnregister)|cuMemFree|cuMemHostUnregister|cuMemRelease", ApiKind.FREE),
+        (r"cuda(Free|HostUnregister)|cuMemFree|cuMemHostUnregister|cuMemRelease"
+         r"|cuMemUnmap|cu(da)?MemPoolTrimTo", ApiKind.FREE),
         (r"cuModule(Load|Unload|GetFunction)|cu(da)?Library(Load|Unload|GetKernel)|cuLink"
          r"|cuKernelGetFunction", ApiKind.MODULE_LOAD),
         (r"cu(da)?Graph(Instantiate|Upload)", ApiKind.GRAPH_BUILD),

@@ -111,7 +111,6 @@ def test_what_waits_for_nothing(name: str) -> None:
     assert sites(kernels=TWO, api_calls=[call(name, 150, 480)]) == []
 
 
-@pytest.mark.xfail(strict=True, reason="not known to the rules")
 @pytest.mark.parametrize("name", ["cuMemUnmap", "cudaMemPoolTrimTo_v11020", "cuMemPoolTrimTo"])
 def test_a_pool_that_is_trimmed(name: str) -> None:
     found = sites(kernels=TWO, api_calls=[call(name, 150, 480)])
@@ -317,7 +316,6 @@ def test_a_capture_needs_both_ends_on_one_thread() -> None:
     }
 
 
-@pytest.mark.xfail(strict=True, reason="only the innermost of captures inside each other counts")
 def test_a_capture_inside_a_capture_is_part_of_it() -> None:
     found = sites(kernels=TWO, api_calls=[*capture(220, 480), *capture(300, 310)])
     assert found == [("OA507", "cudaStreamBeginCapture", 1, 260 * US, 280 * US)]

@@ -788,7 +788,6 @@ def test_an_engine_that_runs_ahead_has_no_finding() -> None:
     assert all(one["severity"] == "info" for one in document["findings"])
 
 
-@pytest.mark.xfail(strict=True, raises=IndexError, reason="a window without whole iterations")
 def test_an_allocation_in_a_window_without_whole_iterations() -> None:
     content = step_content()
     call = ApiCall("cudaMalloc_v3020", 7 * MS + 10_000, 7 * MS + 60_000)
@@ -796,7 +795,6 @@ def test_an_allocation_in_a_window_without_whole_iterations() -> None:
     assert "OA505" in codes(document)
 
 
-@pytest.mark.xfail(strict=True, reason="the first iteration of the window is taken for the first")
 def test_what_a_window_leaves_out_was_served_all_the_same() -> None:
     content = step_content()
     # In the iteration of 6 ms to 8 ms, the first whole one of this window.
