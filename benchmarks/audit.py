@@ -22,7 +22,7 @@ from child_process import Child, ChildFailed, median_peak, median_seconds, run_c
 from columns import Columns, wanted_columns
 from drivers import CONTENDERS, Measurement, Summary, measure, quickest, summarize
 
-TIME_LIMIT = 2.0
+TIME_LIMIT = 2.5
 """Of an audit's time over that of the fastest bare read, both as whole processes."""
 LIMITED_FROM_MILLIONS = 1.0
 """Below this, starting Python and importing is most of both."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -30,6 +31,7 @@ from overlapaudit.classify.kernel_rules import KernelRules
 from overlapaudit.classify.operations import classify
 from overlapaudit.classify.range_rules import RangeRules, classify_ranges
 from overlapaudit.graph.event_links import resolve_waits
+from overlapaudit.memory import give_back
 from overlapaudit.model import document as doc
 from overlapaudit.model.errors import UsageError
 from overlapaudit.model.findings import Finding
@@ -255,14 +257,19 @@ def _audit_one(
         iterations=found,
         window=window,
     )
-    return Part(
-        subject=subject,
-        phases=None if launched is None else phase_figures(trace, launched, window),
-        time_inside=(
-            time_inside(trace) if has_ranges and not subject.coverage.blind_graph_launches else None
-        ),
-        host=_host_times(subject, everywhere, links, spinning, policy) if has_calls else None,
-    )
+    inside = has_ranges and not subject.coverage.blind_graph_launches
+    give_back()  # what follows runs side by side, and needs most
+    # Sums by range and waits of the host need nothing from each other.
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        phases = None if launched is None else beside.submit(phase_figures, trace, launched, window)
+        within = beside.submit(time_inside, trace) if inside else None
+        host = _host_times(subject, everywhere, links, spinning, policy) if has_calls else None
+        return Part(
+            subject=subject,
+            phases=None if phases is None else phases.result(),
+            time_inside=None if within is None else within.result(),
+            host=host,
+        )
 
 
 def _host_times(

@@ -52,8 +52,7 @@ def host_waits(trace: Trace, links: pl.DataFrame) -> pl.DataFrame:
     work = _launched_work(trace)
     ends = pl.concat(
         [
-            _stream_syncs(trace, work),
-            _event_syncs(trace, work, links),
+            _stream_and_event_syncs(trace, work, links),
             _device_syncs(trace, work),
             _blocking_copies(trace),
         ],
@@ -123,19 +122,23 @@ def _with_calls(trace: Trace, kind: WaitKind) -> pl.DataFrame:
     ).unique("call", keep="first", maintain_order=True)  # fmt: skip
 
 
-def _stream_syncs(trace: Trace, work: pl.DataFrame) -> pl.DataFrame:
-    waits = _with_calls(trace, WaitKind.STREAM_SYNC).drop("device")
-    return _every(waits, _last_end(waits, work, ["process", "context", "stream"]), waits)
-
-
 def _device_syncs(trace: Trace, work: pl.DataFrame) -> pl.DataFrame:
     waits = _with_calls(trace, WaitKind.DEVICE_SYNC).drop("device")
     waits = waits.with_columns(stream=pl.lit(None, pl.Int64))
     return _every(waits, _last_end(waits, work, ["process", "context"]), waits)
 
 
-def _event_syncs(trace: Trace, work: pl.DataFrame, links: pl.DataFrame) -> pl.DataFrame:
-    """Follow an event wait to the stream and the moment of its record, where both are known."""
+def _stream_and_event_syncs(trace: Trace, work: pl.DataFrame, links: pl.DataFrame) -> pl.DataFrame:
+    """Follow waits to a stream: those on events to that of the record, where both are known."""
+    streams = _with_calls(trace, WaitKind.STREAM_SYNC).drop("device")
+    events = _with_calls(trace, WaitKind.EVENT_SYNC)
+    waits = pl.concat([streams, _recorded(trace, links).select(streams.columns)])
+    known = _last_end(waits, work, ["process", "context", "stream"])
+    calls = pl.concat([streams.select("call"), events.select("call")])
+    return _every(calls, known, waits)
+
+
+def _recorded(trace: Trace, links: pl.DataFrame) -> pl.DataFrame:
     links = links.filter(
         (pl.col("kind") == WaitKind.EVENT_SYNC.value)
         & pl.col("record_row").is_not_null()
@@ -143,15 +146,13 @@ def _event_syncs(trace: Trace, work: pl.DataFrame, links: pl.DataFrame) -> pl.Da
         & pl.col("wait_call").is_not_null()
     )
     records, calls = trace.event_records, trace.api_calls
-    waits = links.select(
+    return links.select(
         "process",
         records["context"].gather(links["record_row"]).alias("context"),
         records["stream"].gather(links["record_row"]).alias("stream"),
         pl.col("wait_call").alias("call"),
         calls["start_ns"].gather(links["record_call"]).alias("before_ns"),
     )
-    all_of_them = _with_calls(trace, WaitKind.EVENT_SYNC)
-    return _every(all_of_them, _last_end(waits, work, ["process", "context", "stream"]), waits)
 
 
 def _every(waits: pl.DataFrame, known: pl.DataFrame, streams: pl.DataFrame) -> pl.DataFrame:

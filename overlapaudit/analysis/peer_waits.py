@@ -7,7 +7,7 @@ entry to the last one's; what is left is the transfer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +33,8 @@ PEER_WAITS: dict[str, pl.DataType] = {
     "start_ns": pl.Int64(),
     "end_ns": pl.Int64(),
     "wait_ns": pl.Int64(),  # 0 for the last to enter
+    "spread_ns": pl.Int64(),  # between the first entry and the last
+    "transfer_ns": pl.Int64(),  # the shortest of any rank
     "late_ns": pl.Int64(),  # how much later than the first this rank entered
     "is_last": pl.Boolean(),
 }
@@ -221,38 +223,21 @@ def _waits(members: Sequence[pl.DataFrame], group: int) -> pl.DataFrame:
     """Split the collectives of a group, in which the n-th of all members is the same."""
     entries = np.array([member["entry_ns"].to_numpy() for member in members])
     last, first = entries.max(axis=0), entries.min(axis=0)
+    lasted = np.array([(member["end_ns"] - member["start_ns"]).to_numpy() for member in members])
+    waits = np.minimum(last - entries, lasted)
+    spread = pl.Series(last - first)
+    transfer = pl.Series((lasted - waits).min(axis=0))
     parts = []
-    for member, entry in zip(members, entries, strict=True):
-        lasted = (member["end_ns"] - member["start_ns"]).to_numpy()
+    for member, entry, wait in zip(members, entries, waits, strict=True):
         parts.append(
             member.select("row", *_MEMBER, "kind", "start_ns", "end_ns").with_columns(
                 group=pl.lit(group, pl.Int64),
                 number=pl.int_range(pl.len(), dtype=pl.Int64),
-                wait_ns=pl.Series(np.minimum(last - entry, lasted)),
+                wait_ns=pl.Series(wait),
+                spread_ns=spread,
+                transfer_ns=transfer,
                 late_ns=pl.Series(entry - first),
                 is_last=pl.Series(entry == last),
             )
         )
     return pl.concat(parts).select("row", *PEER_WAITS)
-
-
-def spread_of(waits: pl.DataFrame) -> pl.DataFrame:
-    """Give for each collective how far apart its entries lie, and its least transfer.
-
-    Returns:
-        `group`, `number`, `spread_ns`, `transfer_ns`.
-    """
-    return waits.group_by("group", "number").agg(
-        pl.col("late_ns").max().alias("spread_ns"),
-        (pl.col("end_ns") - pl.col("start_ns") - pl.col("wait_ns")).min().alias("transfer_ns"),
-    )
-
-
-def by_member(waits: pl.DataFrame) -> Mapping[tuple[int, int, int], pl.DataFrame]:
-    """Give the waits of each (trace, process, device)."""
-    return {
-        (int(trace), int(process), int(device)): rows
-        for (trace, process, device), rows in waits.partition_by(
-            "trace", "process", "device", as_dict=True
-        ).items()
-    }

@@ -10,7 +10,7 @@ from overlapaudit import intervals
 from overlapaudit.analysis.collectives import PAIRWISE
 from overlapaudit.analysis.idle_time import spins_alone
 from overlapaudit.analysis.lanes import DeviceActivity
-from overlapaudit.analysis.peer_waits import RankTimes, spread_of
+from overlapaudit.analysis.peer_waits import RankTimes
 from overlapaudit.analysis.price import SMALLEST_COST_NS, weigh
 from overlapaudit.analysis.trace_findings import Subject
 from overlapaudit.model.findings import Finding, Where
@@ -56,7 +56,7 @@ def _clocks(subjects: Sequence[Subject], times: RankTimes) -> Iterator[Finding]:
 
 def _skew(subjects: Sequence[Subject], times: RankTimes, policy: Policy) -> Iterator[Finding]:
     """Find the ranks that entered collectives later than their peers by more than work varies."""
-    waits = _with_lateness(times)
+    waits = _with_stages(times)
     share = policy.threshold("OA703", "lateness_share")
     residual = max(times.residual_ns or 0, 1)
     skewed = waits.filter(
@@ -88,8 +88,8 @@ def _skew(subjects: Sequence[Subject], times: RankTimes, policy: Policy) -> Iter
             yield finding
 
 
-def _with_lateness(times: RankTimes) -> pl.DataFrame:
-    """Add the spread of each collective, and the time since the ranks last met (`stage_ns`)."""
+def _with_stages(times: RankTimes) -> pl.DataFrame:
+    """Add the time since the ranks last met (`stage_ns`)."""
     waits = times.waits
     entry = pl.col("start_ns") + pl.col("wait_ns")
     met = (
@@ -100,7 +100,7 @@ def _with_lateness(times: RankTimes) -> pl.DataFrame:
             - pl.col("left_ns").cum_max().shift(1).over("trace", "process", "device")
         )
     )
-    return met.drop("met_ns", "left_ns").join(spread_of(waits), on=["group", "number"])
+    return met.drop("met_ns", "left_ns")
 
 
 def _by_chance(mine: pl.DataFrame, skewed: pl.DataFrame) -> bool:

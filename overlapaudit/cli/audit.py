@@ -26,9 +26,10 @@ def command(
     window: Annotated[
         str,
         typer.Option(
-            metavar="trace|A..B",
-            help="What to look at: the whole trace, or a span of it with units, counted from the "
-            "session start (12ms..24ms). What crosses its edges is clipped.",
+            metavar="trace|iteration|A..B",
+            help="What to look at: the whole trace; its marked steps, by which findings are then "
+            "judged; or a span of it with units, counted from the session start (12ms..24ms). "
+            "What crosses its edges is clipped.",
         ),
     ] = "trace",
     json: Annotated[

@@ -80,6 +80,8 @@ def _timed(launched: LaunchOrder, operations: pl.DataFrame, window: Window) -> _
     if window.start_ns is not None and window.end_ns is not None:
         keep &= (end > window.start_ns) & (start < window.end_ns)
         start, end = np.maximum(start, window.start_ns), np.minimum(end, window.end_ns)
+    if keep.all():
+        return _Timed(launched, start, end)
     return _Timed(
         launched.where(keep),
         start[keep],

@@ -18,6 +18,7 @@ from overlapaudit_reports.wording import (
     evidence_name,
     evidence_value,
     process_id,
+    windows,
 )
 
 _SEVERITY_STYLE = {Severity.ERROR: "1;31", Severity.WARNING: "1;33", Severity.INFO: "36"}
@@ -233,6 +234,7 @@ def _place(finding: Finding) -> str:
     parts += [f"device {where.device}"] if where.device is not None else []
     if where.process is not None and where.rank is None:
         parts.append(f"pid {process_id(where.process)}")
+    parts += [windows(where.windows)] if where.windows else []
     return f"  ({', '.join(parts)})" if parts else ""
 
 

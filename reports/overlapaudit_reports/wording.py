@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from overlapaudit.model.document import Ranks
+from overlapaudit.model.findings import WindowRef
 from overlapaudit_reports.figures import count, duration
 
 LANES_IN_ORDER = ("compute", "comm", "copy", "memset", "graph")
@@ -29,3 +33,26 @@ def evidence_value(key: str, value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return str(value)
+
+
+def windows(refs: Sequence[WindowRef], most: int = 3) -> str:
+    """Name windows: "iterations 41, 42, 43 and 12 more"; nothing for none."""
+    if not refs:
+        return ""
+    named = ", ".join(str(one.id) for one in refs[:most])
+    more = f" and {count(len(refs) - most)} more" if len(refs) > most else ""
+    return f"{refs[0].kind}{'s' if len(refs) > 1 else ''} {named}{more}"
+
+
+def clocks(ranks: Ranks) -> str:
+    """Say how the clocks of the ranks relate."""
+    apart = (
+        "nothing tells how far their ends are apart"
+        if ranks.residual_ns is None
+        else f"nine of ten collectives end within {duration(ranks.residual_ns)} on all ranks"
+    )
+    if ranks.clocks == "one_session":
+        return f"All ranks were recorded in one session, by one clock; {apart}."
+    if ranks.clocks == "aligned":
+        return f"The clocks of the ranks' files were aligned on the ends of collectives; {apart}."
+    return "The clocks of at least one rank cannot be compared with the others'."

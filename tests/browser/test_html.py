@@ -15,11 +15,13 @@ import pytest
 import overlapaudit as oa
 from overlapaudit.audit import Audit
 from overlapaudit.model.document import HiddenSync, Span
+from overlapaudit.model.findings import WindowRef
 from overlapaudit.model.kinds import Lane
 from overlapaudit.model.tables import TableName
 from overlapaudit_reports.html.page import html_text
 from overlapaudit_reports.html.sections.verdict import verdict
 from overlapaudit_reports.html.timeline import LANES, Timeline, timeline
+from overlapaudit_reports.wording import windows
 from tests.browser.conftest import Open
 from tests.browser.parsed import Page
 from tests.cli.conftest import Run
@@ -28,7 +30,8 @@ from tests.tracebuilder import ApiCall, Copy, GraphLaunch, Kernel, Memset, globa
 
 SAMPLE = Path(__file__).parents[2] / "sample_traces" / "decode_steps.sqlite"
 SECTIONS = [
-    "verdict", "coverage", "devices", "timeline", "overlap", "hidden-waits", "spans", "findings",
+    "verdict", "coverage", "devices", "timeline", "overlap", "hidden-waits", "ranks", "spans",
+    "findings",
 ]  # fmt: skip
 BUDGET = 3_000_000
 
@@ -145,6 +148,45 @@ def test_hidden_waits_by_cost_and_spans(tmp_path: Path) -> None:
     assert "step<i>" in page.by_id("spans").text
     assert "Unknown: " in unknown.by_id("hidden-waits").text
     assert "None found." in empty.by_id("hidden-waits").text
+
+
+def test_spans_of_which_the_gpu_work_is_unknown(tmp_path: Path) -> None:
+    with oa.open_trace(SAMPLE) as trace:
+        audit = oa.audit(trace)
+        spans = (Span("iteration", "step", 6, 7_000, None, None, None),)
+        page = Page.of(own_part(html_text(_with(audit, spans=spans), [trace])))
+    assert "unknown" in page.by_id("spans").text
+
+
+def test_ranks_split_their_collectives(tmp_path: Path) -> None:
+    name = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+    kernels = [
+        Kernel(late + n * 1_000_000, n * 1_000_000 + 500_000, name, process=global_pid(process))
+        for n in range(1, 6)
+        for process, late in ((1, 0), (2, 300_000))
+    ]
+    page = Page.of(own_part(page_with(tmp_path, kernels=kernels)))
+    said = page.by_id("ranks").text
+    assert "All ranks were recorded in one session" in said
+    assert "within 0.000 µs on all ranks" in said
+    rows = [one.text for one in page.tagged("tr") if page.by_id("ranks") in one.parents]
+    assert [row.split("AllReduce")[1] for row in rows if "AllReduce" in row] == [
+        "551,500.000 µs1,000.000 µs0", "550.000 µs1,000.000 µs5",
+    ]  # fmt: skip
+    (found,) = [one for one in page.tagged("article") if "OA703" in one.text]
+    assert "rank 1" in found.text
+
+
+def test_one_rank_has_no_section_of_ranks(tmp_path: Path) -> None:
+    page = Page.of(own_part(page_with(tmp_path, kernels=[Kernel(1_000, 2_000)])))
+    assert "ranks" not in [one.attributes["id"] for one in page.tagged("section")]
+
+
+def test_windows_are_named() -> None:
+    refs = [WindowRef("iteration", number) for number in (41, 42, 44, 50, 51)]
+    assert windows(refs) == "iterations 41, 42, 44 and 2 more"
+    assert windows(refs[:1]) == "iteration 41"
+    assert windows([]) == ""
 
 
 def test_the_verdict_names_devices_of_which_nothing_is_known() -> None:

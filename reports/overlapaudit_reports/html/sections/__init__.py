@@ -12,6 +12,7 @@ from overlapaudit_reports.html.sections import (
     findings,
     hidden_waits,
     overlap,
+    ranks,
     spans,
     timeline,
     verdict,
@@ -24,6 +25,7 @@ SECTIONS: tuple[Callable[[Report], Section | None], ...] = (
     timeline.section,
     overlap.section,
     hidden_waits.section,
+    ranks.section,
     spans.section,
     findings.section,
 )

@@ -10,7 +10,7 @@ from overlapaudit_reports.escape import shortened
 from overlapaudit_reports.figures import duration
 from overlapaudit_reports.html.markup import Child, Html, Section, joined, lines, note, tag
 from overlapaudit_reports.html.report import Report
-from overlapaudit_reports.wording import evidence_name, evidence_value, process_id
+from overlapaudit_reports.wording import evidence_name, evidence_value, process_id, windows
 
 _MOST = 200
 _MOST_ITEMS = 20
@@ -79,6 +79,7 @@ def _where(where: Where) -> str:
         "range": None if where.range is None else shortened(where.range, _WIDTH),
     }
     parts = [f"{name} {value}" for name, value in named.items() if value is not None]
+    parts += [windows(where.windows)] if where.windows else []
     if where.start_ns is not None and where.end_ns is not None:
         parts.append(f"{duration(where.start_ns)} to {duration(where.end_ns)}")
     return ", ".join(parts)
