@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from threading import RLock
 from typing import Protocol
 
 import polars as pl
@@ -76,8 +77,8 @@ class TraceSource(Protocol):
 class Trace:
     """One export: what each GPU and each host thread did, as polars frames of fixed columns.
 
-    The columns are in `overlapaudit.model.tables`. A table is read when first asked for. Use as
-    a context manager, or call `close()`, to let go of the file.
+    The columns are in `overlapaudit.model.tables`. A table is read when first asked for, once,
+    whichever threads ask. Use as a context manager, or call `close()`, to let go of the file.
     """
 
     def __init__(
@@ -89,14 +90,16 @@ class Trace:
         self._source = source
         self._classify = classify
         self._tables: dict[TableName, pl.DataFrame] = {}
+        self._one_at_a_time = RLock()  # a source reads one file through one connection
 
     def table(self, name: TableName) -> pl.DataFrame:
         """Give a table by name."""
-        if name not in self._tables:
-            frame = self._source.load(name)
-            by_rules = self._classify.get(name)
-            self._tables[name] = frame if by_rules is None else by_rules(frame)
-        return self._tables[name]
+        with self._one_at_a_time:
+            if name not in self._tables:
+                frame = self._source.load(name)
+                by_rules = self._classify.get(name)
+                self._tables[name] = frame if by_rules is None else by_rules(frame)
+            return self._tables[name]
 
     @property
     def identity(self) -> InputIdentity:
@@ -106,7 +109,8 @@ class Trace:
     @property
     def recording(self) -> Recording:
         """How it was recorded."""
-        return self._source.recording()
+        with self._one_at_a_time:
+            return self._source.recording()
 
     @property
     def operations(self) -> pl.DataFrame:
