@@ -20,7 +20,8 @@ Rules: TypeAlias = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help='Kernel rules that go before the bundled ones: {"rules": [["class", "regex"], ...]}.',
+        help='Rules before the bundled ones. Kernels: {"rules": [["class", "regex"], ...]}; '
+        'ranges: {"ranges": [{"re": "regex", "level": "layer", "phase": "attn"}, ...]}.',
         show_default=False,
     ),
 ]

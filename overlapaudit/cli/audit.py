@@ -49,7 +49,8 @@ def command(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="TOML: select, ignore and thresholds of findings.",
+            help="TOML: select, ignore and thresholds of findings, and the ranges in which waits "
+            "are meant (allow_waits).",
             show_default=False,
         ),
     ] = None,
@@ -66,7 +67,7 @@ def command(
     rules: Rules = None,
     force: Force = False,
 ) -> None:
-    """Audit a trace: lanes, overlap, idle time, coverage and findings of every GPU."""
+    """Audit a trace: lanes, overlap and idle time of every GPU, ranges, waits, ranks, findings."""
     from overlapaudit.audit import audit
     from overlapaudit.model.window import parse_window
     from overlapaudit.rules.policy import DEFAULT_POLICY, load_policy

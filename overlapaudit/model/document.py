@@ -28,7 +28,10 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class AuditedWindow:
-    """The window that `devices` describes: the whole trace, or A..B from the session start."""
+    """What was asked for: `trace`, `iteration`, or A..B from the session start.
+
+    `devices` describes A..B, else the whole trace; by `iteration` findings alone are judged.
+    """
 
     kind: str
     start_ns: int | None
@@ -148,6 +151,8 @@ class Span:
 class HiddenSync:
     """A call site where the host waited for the GPU, or blocked, without need.
 
+    Of OA504 the site is where the first work that bound was put into the legacy default stream:
+    streams wait for it, no thread of the host does, and `host_wait_ns` is 0.
     `span` is the range that the calls were made in. `gpu_idle_ns` is the idle time that follows
     directly from the waits; `saving_ns` what replay says would be saved.
     """

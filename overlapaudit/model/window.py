@@ -48,7 +48,7 @@ def parse_window(text: str) -> Window:
     """Read `trace`, `iteration`, or `A..B` with units (12ms..24.5ms) from the session start.
 
     Raises:
-        UsageError: it is neither, or holds no time.
+        UsageError: it is none of these, or holds no time.
     """
     if text == WindowKind.TRACE.value:
         return WHOLE_TRACE
