@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 # Of those named, the ones that exist.
-PACKAGES = {"overlapaudit", "overlapaudit_nvtx", "overlapaudit_reports"}
+PACKAGES = {"overlapaudit", "overlapaudit_engine", "overlapaudit_nvtx", "overlapaudit_reports"}
 
 
 def _run(*command: object, cwd: Path) -> str:

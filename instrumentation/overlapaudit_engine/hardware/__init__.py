@@ -1,0 +1,1 @@
+"""GPUs as data: what each is made of, and where each figure is from."""

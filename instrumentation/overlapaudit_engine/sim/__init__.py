@@ -1,0 +1,1 @@
+"""A deterministic discrete-event model of GPUs, their host threads, and the CUDA runtime."""
