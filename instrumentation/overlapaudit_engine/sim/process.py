@@ -166,9 +166,8 @@ class Process:
         """Let the thread compute for a while."""
         thread = self.here
         lasts_ns = int(lasts_ns * self.noise.factor(self.key(f"{thread.name}:{site}")))
-        alone = len(self.threads) == 1 or not self.holds_interpreter
         while lasts_ns > 0:
-            piece = lasts_ns if alone else min(lasts_ns, SWITCH_INTERVAL_NS)
+            piece = min(lasts_ns, SWITCH_INTERVAL_NS) if self.holds_interpreter else lasts_ns
             self._come_to(thread)
             thread.clock_ns += piece
             lasts_ns -= piece
