@@ -33,11 +33,19 @@ class Running:
 
 @dataclass(slots=True)
 class Sharing:
-    """A moment of a set of operations that share resources: who got what."""
+    """From a moment on, who gets what of the resources that a set of operations share.
+
+    Attributes:
+        at_ns: from when.
+        capacities: bytes a ns of each resource.
+        taken: what each operation takes of each, by its number.
+        ended: the numbers of those that have ended.
+    """
 
     at_ns: int
     capacities: dict[Resource, float]
-    taken: list[dict[Resource, float]]
+    taken: dict[int, dict[Resource, float]]
+    ended: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -51,6 +59,7 @@ class Runs:
     _users: dict[Resource, dict[int, Running]] = field(default_factory=dict)
     _changed: dict[int, Running] = field(default_factory=dict)
     _touched: dict[Resource, None] = field(default_factory=dict)
+    _ended: list[int] = field(default_factory=list)
     _count: int = 0
     _settling: Happening | None = None
 
@@ -87,6 +96,7 @@ class Runs:
         running.next_at = None
         self.change(running)
         del self._changed[running.number]
+        self._ended.append(running.number)
         for resource in running.load.uses:
             del self._users[resource][running.number]
 
@@ -100,20 +110,20 @@ class Runs:
         self._settling = None
         changed, self._changed = self._changed, {}
         touched, self._touched = self._touched, {}
+        ended, self._ended = self._ended, []
         together = self._reached_from(changed, touched)
-        if together:
-            loads = [running.load for running in together]
-            adjusted, limits, capacities = self.law.adjusted(loads, self.capacities)
-            speeds = fair_speeds(adjusted, limits, capacities)
-            for running, speed in zip(together, speeds, strict=True):
-                if speed != running.speed or running.number in changed:
-                    self._go_on_at(running, speed)
-            if self.watch is not None:
-                taken = [
-                    {resource: amount * speed for resource, amount in uses.items()}
-                    for uses, speed in zip(adjusted, speeds, strict=True)
-                ]
-                self.watch(Sharing(self.timeline.now_ns, capacities, taken))
+        loads = [running.load for running in together]
+        adjusted, limits, capacities = self.law.adjusted(loads, self.capacities)
+        speeds = fair_speeds(adjusted, limits, capacities)
+        for running, speed in zip(together, speeds, strict=True):
+            if speed != running.speed or running.number in changed:
+                self._go_on_at(running, speed)
+        if self.watch is not None:
+            taken = {
+                running.number: {resource: amount * speed for resource, amount in uses.items()}
+                for running, uses, speed in zip(together, adjusted, speeds, strict=True)
+            }
+            self.watch(Sharing(self.timeline.now_ns, capacities, taken, tuple(ended)))
 
     def _reached_from(
         self, changed: dict[int, Running], touched: dict[Resource, None]
