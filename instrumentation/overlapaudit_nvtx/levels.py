@@ -1,0 +1,163 @@
+"""The markers that an engine writes, one function a level."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeAlias
+
+from overlapaudit_nvtx.compiling import COMPILER
+from overlapaudit_nvtx.complaints import say_once
+from overlapaudit_nvtx.marker import Marker
+from overlapaudit_nvtx.switches import SWITCHES
+from overlapaudit_nvtx.vocabulary import Level
+
+# Of a decorator, any of these may be a function of the call's arguments instead.
+Number: TypeAlias = int | Callable[..., int | None] | None
+Data: TypeAlias = str | Iterable[str] | Callable[..., str | Iterable[str]]
+Fact: TypeAlias = str | int | Callable[..., str | int | None] | None
+
+_LAYER: Final = SWITCHES[Level.LAYER.value]
+_ITERATION: Final = SWITCHES[Level.ITERATION.value]
+_CACHE: Final = SWITCHES[Level.CACHE.value]
+_MECH: Final = SWITCHES[Level.MECH.value]
+
+# Markers of layers and mechanisms come again in each step, hundreds of them: each is made once.
+_MOST_MADE: Final = 4096
+_LAYERS: dict[Any, Marker] = {}
+_MECHS: dict[Any, Marker] = {}
+
+
+def layer(
+    phase: str,
+    index: Number = None,
+    *,
+    produces: Data = (),
+    consumes: Data = (),
+    whole: bool = False,
+    **facts: Fact,
+) -> Marker:
+    """Mark a part of a layer: attn, tp_comm, gate, dispatch, expert, combine, shared.
+
+    Args:
+        phase: which part.
+        index: the layer's index; as with all that follows, in a decorator it may be a function
+            that is called with the arguments of each call.
+        produces: what the work inside writes, such as `kv:3`; one name or several.
+        consumes: what it reads.
+        whole: one start/end range for all of a call, suspended or not, instead of pushed ones.
+        facts: whatever else is to stand in the message.
+    """
+    if not facts and not whole:
+        try:
+            found = _LAYERS.get((phase, index, produces, consumes))
+        except Exception:  # noqa: BLE001 - lists have no hash, and what has one may be hostile
+            found = None
+        if found is not None:
+            return found
+    made = Marker(_LAYER, phase, index, (produces, consumes), facts, whole)
+    if not facts and not whole:
+        _keep(_LAYERS, made, phase, index, produces, consumes)
+    return made
+
+
+def mech(
+    stage: str,
+    value: Number = None,
+    *,
+    produces: Data = (),
+    consumes: Data = (),
+    whole: bool = False,
+    **facts: Fact,
+) -> Marker:
+    """Mark a stage of a mechanism: tbo.a, tbo.b, dbo.0, pp.send, migration.stage.
+
+    Args:
+        stage: the mechanism and its stage, small letters with dots between.
+        value: a number of which the mechanism says what it is.
+        produces: see `layer`.
+        consumes: see `layer`.
+        whole: see `layer`.
+        facts: see `layer`.
+    """
+    if not facts and not whole:
+        try:
+            found = _MECHS.get((stage, value, produces, consumes))
+        except Exception:  # noqa: BLE001 - as in `layer`
+            found = None
+        if found is not None:
+            return found
+    made = Marker(_MECH, stage, value, (produces, consumes), facts, whole)
+    if not facts and not whole:
+        _keep(_MECHS, made, stage, value, produces, consumes)
+    return made
+
+
+def iteration(
+    phase: str,
+    number: Number = None,
+    *,
+    produces: Data = (),
+    consumes: Data = (),
+    whole: bool = False,
+    **facts: Fact,
+) -> Marker:
+    """Mark a part of a step: step, schedule, metadata_h2d, model, sample, result_d2h, process.
+
+    Args:
+        phase: which part; `step` is all of it.
+        number: the step's number.
+        produces: see `layer`.
+        consumes: see `layer`.
+        whole: see `layer`; for a step that awaits.
+        facts: see `layer`; `tokens` and `requests` say how much work the step is, and are best
+            given once, to `step`.
+    """
+    return Marker(_ITERATION, phase, number, (produces, consumes), facts, whole)
+
+
+def cache(
+    phase: str,
+    blocks: Number = None,
+    *,
+    produces: Data = (),
+    consumes: Data = (),
+    whole: bool = False,
+    **facts: Fact,
+) -> Marker:
+    """Mark work on the KV cache: lookup, l3_l2, l2_l1, wait, fallback, store.
+
+    Args:
+        phase: what is done.
+        blocks: how many blocks.
+        produces: see `layer`.
+        consumes: see `layer`.
+        whole: see `layer`; for a wait that awaits.
+        facts: see `layer`.
+    """
+    return Marker(_CACHE, phase, blocks, (produces, consumes), facts, whole)
+
+
+def mark(level: str, phase: str, key: Number | str = None, **facts: Fact) -> None:
+    """Write a moment: something happened and took no time, such as `cache`, `fallback`.
+
+    Args:
+        level: request, iteration, layer, cache or mech.
+        phase: one of the level's.
+        key: the level's number; of a request its id.
+        facts: see `layer`.
+    """
+    switch = SWITCHES.get(level) if type(level) is str else None
+    if switch is None:
+        say_once("mark", f"mark takes one of {', '.join(SWITCHES)} first; the mark is left out")
+    elif switch.on:
+        Marker(switch, phase, key, facts=facts).mark()
+
+
+def _keep(made: dict[Any, Marker], marker: Marker, *words: object) -> None:
+    """Keep a marker for the next call with these words, if they are plain and few."""
+    if _LAYER.on or _MECH.on:
+        COMPILER.notice()
+    if all(word is None or type(word) in (str, int) or word == () for word in words):
+        if len(made) >= _MOST_MADE:
+            made.clear()
+        made[words] = marker

@@ -1,0 +1,87 @@
+"""Words of an engine made into those of the vocabulary: cleaned where they can be, else None."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Iterable
+from typing import SupportsIndex, cast
+
+from overlapaudit_nvtx.complaints import say_once
+from overlapaudit_nvtx.vocabulary import PHASES, Fact, format_message
+
+Facts = tuple[tuple[str, str], ...]
+
+_LARGEST = 2**63 - 1
+_LONGEST = 200  # characters of one value; request ids are shorter
+_NOT_IN_STAGE = re.compile(r"[^a-z0-9_.]+")
+_NOT_IN_KEY = re.compile(r"[^a-z0-9_]+")
+# The characters that the vocabulary refuses in a value, and halves of surrogate pairs, which no
+# encoding has.
+_NOT_IN_VALUE = re.compile(r"[,|\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def head(level: str, phase: object) -> str | None:
+    """Give `level.phase`, None where that is no phase of the level."""
+    word = phase if isinstance(phase, str) else ""
+    if not PHASES[level]:
+        stage = ".".join(filter(None, _NOT_IN_STAGE.sub("_", word.lower()).split(".")))
+        if stage != word:
+            say_once(f"stage {stage[:40]}", f"{level}: a stage is small letters and dots: {stage}")
+        word = stage
+    try:
+        return format_message(level, word)
+    except ValueError as error:
+        text = f"{error}; the marker is left out"
+        say_once(text[:80], _NOT_IN_VALUE.sub("?", text[:400]))
+        return None
+
+
+def number(key: object) -> int | None:
+    """Give what fits a payload: an integer of 64 bits, else None."""
+    if isinstance(key, (str, bytes, float, complex)) or key is None:
+        return None
+    try:
+        found = operator.index(cast(SupportsIndex, key))
+    except TypeError:
+        return None
+    return int(found) if -_LARGEST - 1 <= found <= _LARGEST else None
+
+
+def value(given: object) -> str:
+    """Give the text of a value, without what a message cannot hold."""
+    text = given if type(given) is str else str(given)
+    return _NOT_IN_VALUE.sub("_", text[:_LONGEST])
+
+
+def facts(
+    named: Iterable[tuple[str, object]], produces: object = (), consumes: object = ()
+) -> Facts:
+    """Give facts in order: those by name, then what is produced, then what is consumed."""
+    found: list[tuple[str, str]] = []
+    for name, given in named:
+        key = _NOT_IN_KEY.sub("_", name.lower()).strip("_0123456789")
+        if name != key:
+            say_once(f"fact {name[:40]}", "the name of a fact is small letters, digits and _")
+        if key and given is not None:
+            found.append((key, value(given)))
+    found += [(Fact.PRODUCES.value, value(one)) for one in _several(produces)]
+    found += [(Fact.CONSUMES.value, value(one)) for one in _several(consumes)]
+    return tuple(found)
+
+
+def tail(level: str, phase_head: str, pairs: Facts) -> str:
+    """Give the bar and what follows it in a message, empty where there are no facts."""
+    if not pairs:
+        return ""
+    phase = phase_head.partition(".")[2]
+    return format_message(level, phase, pairs)[len(phase_head) :]
+
+
+def _several(given: object) -> Iterable[object]:
+    """Take one string or several."""
+    if given is None:
+        return ()
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        return (given,)
+    return cast(Iterable[object], given)
