@@ -7,8 +7,10 @@ from typing import Any, Final, TypeAlias
 
 from overlapaudit_nvtx.compiling import COMPILER
 from overlapaudit_nvtx.complaints import say_once
+from overlapaudit_nvtx.live_marker import LiveMarker
 from overlapaudit_nvtx.marker import Marker
 from overlapaudit_nvtx.switches import SWITCHES
+from overlapaudit_nvtx.tool import HERE
 from overlapaudit_nvtx.vocabulary import Level
 
 # Of a decorator, any of these may be a function of the call's arguments instead.
@@ -23,8 +25,8 @@ _MECH: Final = SWITCHES[Level.MECH.value]
 
 # Markers of layers and mechanisms come again in each step, hundreds of them: each is made once.
 _MOST_MADE: Final = 4096
-_LAYERS: dict[Any, Marker] = {}
-_MECHS: dict[Any, Marker] = {}
+_LAYERS: dict[Any, LiveMarker] = {}
+_MECHS: dict[Any, LiveMarker] = {}
 
 
 def layer(
@@ -47,14 +49,19 @@ def layer(
         whole: one start/end range for all of a call, suspended or not, instead of pushed ones.
         facts: whatever else is to stand in the message.
     """
+    if HERE.deaf:
+        return Marker()
     if not facts and not whole:
         try:
-            found = _LAYERS.get((phase, index, produces, consumes))
+            # One that was made before cannot be entered in code that torch.compile traces.
+            found = (
+                None if COMPILER.is_tracing() else _LAYERS.get((phase, index, produces, consumes))
+            )
         except Exception:  # noqa: BLE001 - lists have no hash, and what has one may be hostile
             found = None
         if found is not None:
             return found
-    made = Marker(_LAYER, phase, index, (produces, consumes), facts, whole)
+    made = LiveMarker(_LAYER, phase, index, (produces, consumes), facts, whole)
     if not facts and not whole:
         _keep(_LAYERS, made, phase, index, produces, consumes)
     return made
@@ -79,14 +86,19 @@ def mech(
         whole: see `layer`.
         facts: see `layer`.
     """
+    if HERE.deaf:
+        return Marker()
     if not facts and not whole:
         try:
-            found = _MECHS.get((stage, value, produces, consumes))
+            # One that was made before cannot be entered in code that torch.compile traces.
+            found = (
+                None if COMPILER.is_tracing() else _MECHS.get((stage, value, produces, consumes))
+            )
         except Exception:  # noqa: BLE001 - as in `layer`
             found = None
         if found is not None:
             return found
-    made = Marker(_MECH, stage, value, (produces, consumes), facts, whole)
+    made = LiveMarker(_MECH, stage, value, (produces, consumes), facts, whole)
     if not facts and not whole:
         _keep(_MECHS, made, stage, value, produces, consumes)
     return made
@@ -112,7 +124,9 @@ def iteration(
         facts: see `layer`; `tokens` and `requests` say how much work the step is, and are best
             given once, to `step`.
     """
-    return Marker(_ITERATION, phase, number, (produces, consumes), facts, whole)
+    if HERE.deaf:
+        return Marker()
+    return LiveMarker(_ITERATION, phase, number, (produces, consumes), facts, whole)
 
 
 def cache(
@@ -134,7 +148,9 @@ def cache(
         whole: see `layer`; for a wait that awaits.
         facts: see `layer`.
     """
-    return Marker(_CACHE, phase, blocks, (produces, consumes), facts, whole)
+    if HERE.deaf:
+        return Marker()
+    return LiveMarker(_CACHE, phase, blocks, (produces, consumes), facts, whole)
 
 
 def mark(level: str, phase: str, key: Number | str = None, **facts: Fact) -> None:
@@ -150,10 +166,10 @@ def mark(level: str, phase: str, key: Number | str = None, **facts: Fact) -> Non
     if switch is None:
         say_once("mark", f"mark takes one of {', '.join(SWITCHES)} first; the mark is left out")
     elif switch.on:
-        Marker(switch, phase, key, facts=facts).mark()
+        LiveMarker(switch, phase, key, facts=facts).mark()
 
 
-def _keep(made: dict[Any, Marker], marker: Marker, *words: object) -> None:
+def _keep(made: dict[Any, LiveMarker], marker: LiveMarker, *words: object) -> None:
     """Keep a marker for the next call with these words, if they are plain and few."""
     if _LAYER.on or _MECH.on:
         COMPILER.notice()

@@ -9,8 +9,10 @@ from typing import Final, TypeAlias
 from overlapaudit_nvtx import request_ids
 from overlapaudit_nvtx.complaints import quiet, say_once
 from overlapaudit_nvtx.levels import Fact
+from overlapaudit_nvtx.live_marker import LiveMarker
 from overlapaudit_nvtx.marker import NO_SPAN, Marker, Span
 from overlapaudit_nvtx.switches import SWITCHES
+from overlapaudit_nvtx.tool import HERE
 from overlapaudit_nvtx.vocabulary import PHASES, Level
 
 _SWITCH: Final = SWITCHES[Level.REQUEST.value]
@@ -56,14 +58,16 @@ class Request:
 
         In a decorator the id of the request may be a function of the call's arguments.
         """
-        return Marker(_SWITCH, phase, self._id, facts=facts, whole=True)
+        if HERE.deaf:
+            return Marker()
+        return LiveMarker(_SWITCH, phase, self._id, facts=facts, whole=True)
 
     @quiet
     def _start(self, phase: str, facts: dict[str, Fact]) -> None:
         place = request_ids.key_of(self._id), phase
         # Ended before the new one starts, so that the two do not overlap.
         _end(place)
-        span = Marker(_SWITCH, phase, self._id, facts=facts).start()
+        span = LiveMarker(_SWITCH, phase, self._id, facts=facts).start()
         if span is NO_SPAN:
             return
         started = next(_STARTS), span

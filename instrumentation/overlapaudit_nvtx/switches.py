@@ -58,7 +58,7 @@ def listening() -> bool:
 
     A tool is there from the start of a process or never.
     """
-    return not isinstance(HERE.tool, Deaf)
+    return not HERE.deaf
 
 
 @contextmanager
@@ -79,6 +79,7 @@ def capturing(*levels: str) -> Iterator[None]:
 def use_tool(tool: Tool | None) -> None:
     """Give the markers to this tool from now on, to nobody if None."""
     HERE.tool = Deaf() if tool is None else tool
+    HERE.deaf = tool is None
     _settle()
 
 

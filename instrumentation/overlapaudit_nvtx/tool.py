@@ -58,12 +58,16 @@ class Deaf:
 
 
 class Place:
-    """Where the tool of this process stands; a class, so that those who read it see changes."""
+    """Where the tool of this process stands; a class, so that those who read it see changes.
 
-    __slots__ = ("tool",)
+    `deaf`: there is none.
+    """
+
+    __slots__ = ("deaf", "tool")
 
     def __init__(self) -> None:
         self.tool: Tool = Deaf()
+        self.deaf = True
 
 
 HERE = Place()

@@ -14,6 +14,8 @@ Facts = tuple[tuple[str, str], ...]
 
 _LARGEST = 2**63 - 1
 _LONGEST = 200  # characters of one value; request ids are shorter
+_HEADS: dict[tuple[str, object], str] = {}
+_MOST_HEADS = 1024  # stages of mechanisms are open, but few
 _NOT_IN_STAGE = re.compile(r"[^a-z0-9_.]+")
 _NOT_IN_KEY = re.compile(r"[^a-z0-9_]+")
 # The characters that the vocabulary refuses in a value, and halves of surrogate pairs, which no
@@ -23,18 +25,12 @@ _NOT_IN_VALUE = re.compile(r"[,|\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 def head(level: str, phase: object) -> str | None:
     """Give `level.phase`, None where that is no phase of the level."""
-    word = phase if isinstance(phase, str) else ""
-    if not PHASES[level]:
-        stage = ".".join(filter(None, _NOT_IN_STAGE.sub("_", word.lower()).split(".")))
-        if stage != word:
-            say_once(f"stage {stage[:40]}", f"{level}: a stage is small letters and dots: {stage}")
-        word = stage
-    try:
-        return format_message(level, word)
-    except ValueError as error:
-        text = f"{error}; the marker is left out"
-        say_once(text[:80], _NOT_IN_VALUE.sub("?", text[:400]))
-        return None
+    known = _HEADS.get((level, phase))
+    if known is None:
+        known = _head(level, phase)
+        if known is not None and len(_HEADS) < _MOST_HEADS:
+            _HEADS[level, phase] = known
+    return known
 
 
 def number(key: object) -> int | None:
@@ -76,6 +72,21 @@ def tail(level: str, phase_head: str, pairs: Facts) -> str:
         return ""
     phase = phase_head.partition(".")[2]
     return format_message(level, phase, pairs)[len(phase_head) :]
+
+
+def _head(level: str, phase: object) -> str | None:
+    word = phase if isinstance(phase, str) else ""
+    if not PHASES[level]:
+        stage = ".".join(filter(None, _NOT_IN_STAGE.sub("_", word.lower()).split(".")))
+        if stage != word:
+            say_once(f"stage {stage[:40]}", f"{level}: a stage is small letters and dots: {stage}")
+        word = stage
+    try:
+        return format_message(level, word)
+    except ValueError as error:
+        text = f"{error}; the marker is left out"
+        say_once(text[:80], _NOT_IN_VALUE.sub("?", text[:400]))
+        return None
 
 
 def _several(given: object) -> Iterable[object]:
