@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
 from overlapaudit_nvtx.compiling import COMPILER
-from overlapaudit_nvtx.complaints import say_once
+from overlapaudit_nvtx.complaints import quiet, say_once
 from overlapaudit_nvtx.live_marker import LiveMarker
 from overlapaudit_nvtx.marker import Marker
 from overlapaudit_nvtx.switches import SWITCHES
 from overlapaudit_nvtx.tool import HERE
 from overlapaudit_nvtx.vocabulary import Level
+from overlapaudit_nvtx.wording import exact
 
 # Of a decorator, any of these may be a function of the call's arguments instead.
 Number: TypeAlias = int | Callable[..., int | None] | None
@@ -25,6 +26,7 @@ _MECH: Final = SWITCHES[Level.MECH.value]
 
 # Markers of layers and mechanisms come again in each step, hundreds of them: each is made once.
 _MOST_MADE: Final = 4096
+_PLAIN: Final = (str, int, type(None))
 _LAYERS: dict[Any, LiveMarker] = {}
 _MECHS: dict[Any, LiveMarker] = {}
 
@@ -162,18 +164,19 @@ def mark(level: str, phase: str, key: Number | str = None, **facts: Fact) -> Non
         key: the level's number; of a request its id.
         facts: see `layer`.
     """
-    switch = SWITCHES.get(level) if type(level) is str else None
+    switch = SWITCHES.get(exact(level))
     if switch is None:
         say_once("mark", f"mark takes one of {', '.join(SWITCHES)} first; the mark is left out")
     elif switch.on:
         LiveMarker(switch, phase, key, facts=facts).mark()
 
 
+@quiet
 def _keep(made: dict[Any, LiveMarker], marker: LiveMarker, *words: object) -> None:
     """Keep a marker for the next call with these words, if they are plain and few."""
     if _LAYER.on or _MECH.on:
         COMPILER.notice()
-    if all(word is None or type(word) in (str, int) or word == () for word in words):
+    if all(type(word) in _PLAIN or (type(word) is tuple and not word) for word in words):
         if len(made) >= _MOST_MADE:
             made.clear()
         made[words] = marker

@@ -122,12 +122,8 @@ class LiveMarker(Marker):
 
     @quiet
     def _exit(self) -> None:
-        """Close what this thread opened last; where it opened nothing, what any did."""
-        for opened in reversed(self._opened):
-            if isinstance(opened, Span) or thread_stack.is_here(opened):
-                break
-        else:
-            opened = self._opened[-1]
+        """Close what is innermost on this thread; if nothing of ours is, what was opened last."""
+        opened = thread_stack.innermost(self._opened) or self._opened[-1]
         self._opened.remove(opened)
         self.close(opened)
 

@@ -13,6 +13,7 @@ from overlapaudit_nvtx.complaints import quiet, say_once
 from overlapaudit_nvtx.nvtx_tool import open_tool
 from overlapaudit_nvtx.tool import HERE, Deaf, Tool
 from overlapaudit_nvtx.vocabulary import LEVELS
+from overlapaudit_nvtx.wording import exact
 
 VARIABLE: Final = "OVERLAPAUDIT_NVTX"
 _NONE = ("off", "none")
@@ -112,7 +113,7 @@ def _want(levels: Iterable[object], wanted: bool) -> None:
 
 
 def _switches(levels: Iterable[object]) -> list[Switch]:
-    names = [one if isinstance(one, str) else "" for one in levels]
+    names = [exact(one) for one in levels]
     if not names or "all" in names:
         return list(SWITCHES.values())
     for name in names:

@@ -8,6 +8,7 @@ above it is popped and pushed again.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 from overlapaudit_nvtx.tool import HERE, Tool
 
@@ -59,9 +60,12 @@ def close(opened: Opened) -> None:
         _pop(stack)
 
 
-def is_here(opened: Opened) -> bool:
-    """Say whether a range was pushed on the thread that asks."""
-    return opened.stack is _THREADS.opened
+def innermost(ranges: Sequence[object]) -> Opened | None:
+    """Give the one of these that lies innermost on this thread, None if none does.
+
+    What a suspended body has put aside does not lie there: it is still that body's to close.
+    """
+    return next((one for one in reversed(_THREADS.opened) if one in ranges), None)
 
 
 def park(own: Opened) -> list[Opened]:

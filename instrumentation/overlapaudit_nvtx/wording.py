@@ -33,6 +33,11 @@ def head(level: str, phase: object) -> str | None:
     return known
 
 
+def exact(word: object) -> str:
+    """Give a word as a plain string, "" if it is none; a member of an enum may be one."""
+    return str.__str__(word) if isinstance(word, str) else ""
+
+
 def number(key: object) -> int | None:
     """Give what fits a payload: an integer of 64 bits, else None."""
     if isinstance(key, (str, bytes, float, complex)) or key is None:
@@ -75,7 +80,7 @@ def tail(level: str, phase_head: str, pairs: Facts) -> str:
 
 
 def _head(level: str, phase: object) -> str | None:
-    word = phase if isinstance(phase, str) else ""
+    word = exact(phase)
     if not PHASES[level]:
         stage = ".".join(filter(None, _NOT_IN_STAGE.sub("_", word.lower()).split(".")))
         if stage != word:
@@ -85,7 +90,7 @@ def _head(level: str, phase: object) -> str | None:
         return format_message(level, word)
     except ValueError as error:
         text = f"{error}; the marker is left out"
-        say_once(text[:80], _NOT_IN_VALUE.sub("?", text[:400]))
+        say_once(text[:80], text[:400])
         return None
 
 
