@@ -30,6 +30,7 @@ IndexOf: TypeAlias = Callable[[str], int | None]
 _LAYER: Final = SWITCHES[Level.LAYER.value]
 _NUMBER: Final = re.compile(r"(?:^|\.)(\d+)(?:\.|$)")
 _FORWARD: Final = "forward"
+_HAS_CUDA: Final = torch.backends.cuda.is_built()
 
 COMPILER.notice()
 
@@ -140,4 +141,7 @@ class _Forward:
 
 def _is_capturing() -> bool:
     """Say whether this thread's current stream captures a graph; without CUDA it does not."""
-    return torch.cuda.is_current_stream_capturing()
+    try:
+        return _HAS_CUDA and torch.cuda.is_current_stream_capturing()
+    except RuntimeError:  # a context in error: the engine will hear of it from its own calls
+        return False
