@@ -72,11 +72,9 @@ def find_layout(make: Callable[[str, int, int], Any]) -> PlainText | None:
 
 def _places(make: Callable[[str, int, int], Any], category: int, payload: int) -> list[int]:
     attributes = make("plain_text", category, payload)
-    kind: Any = type(attributes)
     # An object's own fields lie between the header and the end of what its type says.
-    ends = range(
-        object.__basicsize__, kind.__basicsize__ - _SIZE + 1, ctypes.alignment(_Attributes)
-    )
+    size = int(type(attributes).__basicsize__)
+    ends = range(object.__basicsize__, size - _SIZE + 1, ctypes.alignment(_Attributes))
     found: list[int] = []
     for offset in ends:
         at = _Attributes.from_address(id(attributes) + offset)

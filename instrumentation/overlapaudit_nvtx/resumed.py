@@ -8,6 +8,7 @@ body goes on, maybe on another thread.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 from overlapaudit_nvtx import thread_stack
@@ -15,7 +16,7 @@ from overlapaudit_nvtx.complaints import quiet
 from overlapaudit_nvtx.thread_stack import Opened
 
 
-class Resumed:
+class Resumed(Generator[Any, Any, Any]):
     """Stands between a body and whoever drives it; for `await` and `yield from`."""
 
     __slots__ = ("_body", "_event", "_parked")
@@ -27,12 +28,6 @@ class Resumed:
 
     def __await__(self) -> Resumed:
         return self
-
-    def __iter__(self) -> Resumed:
-        return self
-
-    def __next__(self) -> Any:
-        return self.send(None)
 
     def send(self, value: Any) -> Any:
         """Let the body run to its next suspension."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Final
@@ -63,7 +63,7 @@ def listening() -> bool:
 
 
 @contextmanager
-def capturing(*levels: str) -> Iterator[None]:
+def capturing(*levels: str) -> Generator[None, None, None]:
     """Write these levels while this is open, `layer` and `mech` if none is named.
 
     For the capture of CUDA graphs: profilers know the nodes of a graph by the ranges that were

@@ -11,7 +11,7 @@ import copy
 import re
 from collections.abc import Callable, Mapping
 from fnmatch import translate
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import torch
 
@@ -30,7 +30,7 @@ IndexOf: TypeAlias = Callable[[str], int | None]
 _LAYER: Final = SWITCHES[Level.LAYER.value]
 _NUMBER: Final = re.compile(r"(?:^|\.)(\d+)(?:\.|$)")
 _FORWARD: Final = "forward"
-_HAS_CUDA: Final = torch.backends.cuda.is_built()
+_HAS_CUDA: Final = torch.version.cuda is not None or torch.version.hip is not None
 
 COMPILER.notice()
 
@@ -38,9 +38,12 @@ COMPILER.notice()
 class Annotated:
     """The modules that were marked, by name and phase; `undo` gives them back their `forward`."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, model: torch.nn.Module, phases: Mapping[str, str], index: IndexOf | None
+    ) -> None:
         self.phases: dict[str, str] = {}
         self._wrapped: list[tuple[torch.nn.Module, _Forward]] = []
+        self._annotate(model, phases, index or _first_number)
 
     def undo(self) -> None:
         """Take the markers away. What others have wrapped since keeps its wrapper."""
@@ -52,6 +55,19 @@ class Annotated:
                 else:
                     del vars(module)[_FORWARD]
         self._wrapped.clear()
+
+    @quiet
+    def _annotate(self, model: torch.nn.Module, phases: Mapping[str, str], index: IndexOf) -> None:
+        patterns = [(re.compile(translate(one)), one) for one in phases]
+        unused = set(phases)
+        for name, module in cast(Any, model).named_modules():
+            for pattern, text in patterns:
+                if pattern.match(name):
+                    unused.discard(text)
+                    self._add(name, module, phases[text], index(name))
+                    break
+        for text in sorted(unused):
+            say_once(f"pattern {text[:80]}", f"no module is called {text[:80]!a}")
 
     def _add(self, name: str, module: torch.nn.Module, phase: str, index: int | None) -> None:
         self.phases[name] = phase
@@ -85,25 +101,7 @@ def annotate_modules(
     Returns:
         What was marked, to be looked at and undone. A pattern without a module is logged.
     """
-    annotated = Annotated()
-    _annotate(annotated, model, phases, index or _first_number)
-    return annotated
-
-
-@quiet
-def _annotate(
-    annotated: Annotated, model: torch.nn.Module, phases: Mapping[str, str], index: IndexOf
-) -> None:
-    patterns = [(re.compile(translate(one)), one) for one in phases]
-    unused = set(phases)
-    for name, module in model.named_modules():
-        for pattern, text in patterns:
-            if pattern.match(name):
-                unused.discard(text)
-                annotated._add(name, module, phases[text], index(name))
-                break
-    for text in sorted(unused):
-        say_once(f"pattern {text[:80]}", f"no module is called {text[:80]!a}")
+    return Annotated(model, phases, index)
 
 
 def _first_number(name: str) -> int | None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from overlapaudit_nvtx.compiling import COMPILER
 from overlapaudit_nvtx.complaints import say_once
 from overlapaudit_nvtx.resumed import Resumed
 from overlapaudit_nvtx.switches import Switch
+
+_Body: TypeAlias = Generator[Any, Any, Any]
 
 
 class Marking(Protocol):
@@ -35,21 +37,23 @@ class Marking(Protocol):
 def wrap(marker: Marking, function: Any) -> Any:
     """Mark each call of `function`. It stays of its kind: a coroutine function stays one."""
     COMPILER.notice()
+    decorated: Any = function
     if isinstance(function, (staticmethod, classmethod)):
-        return type(function)(wrap(marker, function.__func__))
+        return type(decorated)(wrap(marker, decorated.__func__))
     if isinstance(function, type) or not callable(function):
         say_once("decorated", f"a marker decorates functions, not a {type(function).__name__}")
         return function
-    runs = function
+    runs = decorated
     if not inspect.isroutine(function) and not isinstance(function, functools.partial):
-        runs = type(function).__call__  # an object that is called: the kind is its method's
+        runs = type(decorated).__call__  # an object that is called: what counts is its method
+    make: Callable[[Marking, Any], Any] = _plain
     if inspect.iscoroutinefunction(runs):
-        return _coroutine(marker, function)
-    if inspect.isasyncgenfunction(runs):
-        return _async_generator(marker, function)
-    if inspect.isgeneratorfunction(runs):
-        return _generator(marker, function)
-    return _plain(marker, function)
+        make = _coroutine
+    elif inspect.isasyncgenfunction(runs):
+        make = _async_generator
+    elif inspect.isgeneratorfunction(runs):
+        make = _generator
+    return make(marker, decorated)
 
 
 def _plain(marker: Marking, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -88,11 +92,11 @@ def _coroutine(marker: Marking, function: Callable[..., Any]) -> Callable[..., A
     return run
 
 
-def _generator(marker: Marking, function: Callable[..., Any]) -> Callable[..., Any]:
+def _generator(marker: Marking, function: Callable[..., _Body]) -> Callable[..., _Body]:
     switch = marker.switch
 
     @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+    def run(*args: Any, **kwargs: Any) -> _Body:
         if not switch.on:
             return (yield from function(*args, **kwargs))
         if not marker.whole:
