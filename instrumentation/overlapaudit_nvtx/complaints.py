@@ -39,9 +39,12 @@ def quiet(function: Callable[P, R]) -> Callable[P, R | None]:
         try:
             return function(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - see above
-            where = f"{function.__module__}.{function.__qualname__}"
-            # Only the type: the text of an error may be as hostile as what raised it.
-            say_once(f"{where} {type(error)}", f"{where}: {type(error).__name__}, marker left out")
+            failed(function.__qualname__, error)
             return None
 
     return run
+
+
+def failed(where: str, error: Exception) -> None:
+    """Complain about an error, by its type: its text may be as hostile as what raised it."""
+    say_once(f"{where} {type(error)}", f"{where}: {type(error).__name__}, marker left out")

@@ -164,7 +164,9 @@ def mark(level: str, phase: str, key: Number | str = None, **facts: Fact) -> Non
         key: the level's number; of a request its id.
         facts: see `layer`.
     """
-    switch = SWITCHES.get(exact(level))
+    if HERE.deaf:
+        return
+    switch = SWITCHES.get(level if type(level) is str else exact(level))
     if switch is None:
         say_once("mark", f"mark takes one of {', '.join(SWITCHES)} first; the mark is left out")
     elif switch.on:

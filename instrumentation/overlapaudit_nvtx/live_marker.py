@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from overlapaudit_nvtx import request_ids, thread_stack, wording
 from overlapaudit_nvtx.compiling import COMPILER
-from overlapaudit_nvtx.complaints import quiet, say_once
+from overlapaudit_nvtx.complaints import failed, quiet, say_once
 from overlapaudit_nvtx.marker import NO_SPAN, F, Marker, Span
 from overlapaudit_nvtx.switches import Switch
 from overlapaudit_nvtx.thread_stack import Opened
@@ -53,7 +53,9 @@ class LiveMarker(Marker):
     def __enter__(self) -> Marker:
         """Open a range, if its level is on."""
         if self.switch.on and not COMPILER.is_tracing():
-            self._enter()
+            opened = self.open()
+            if opened is not None:
+                self._opened.append(opened)
         return self
 
     def __exit__(
@@ -63,8 +65,12 @@ class LiveMarker(Marker):
         trace: TracebackType | None,
     ) -> None:
         """Close it, if one was opened."""
-        if self._opened:
-            self._exit()
+        mine = self._opened
+        if mine:
+            # What is innermost on this thread; if nothing of ours is, what was opened last.
+            opened = thread_stack.innermost(mine) or mine[-1]
+            mine.remove(opened)
+            self.close(opened)
 
     async def __aenter__(self) -> Marker:
         """Open a start/end range: other tasks may run before it is closed."""
@@ -96,36 +102,32 @@ class LiveMarker(Marker):
         if self.switch.on:
             self._mark()
 
-    @quiet
+    # These two are what an enabled marker costs: `quiet` around them would double it.
+
     def open(self, args: tuple[Any, ...] = (), named: Mapping[str, Any] = _NOTHING) -> Any:
         """Open the range of one call and give what `close` takes, None if there is none."""
-        return self._open(args, named)
+        try:
+            event = self._event(args, named)
+            if event is None:
+                return None
+            return Span(HERE.tool, event) if self.whole else thread_stack.push(event)
+        except Exception as error:  # noqa: BLE001 - as in `quiet`
+            return failed("open", error)
 
-    @quiet
     def close(self, opened: Opened | Span | None) -> None:
         """Close what `open` gave."""
-        if isinstance(opened, Opened):
-            thread_stack.close(opened)
-        elif opened is not None:
-            opened.end()
+        try:
+            if type(opened) is Opened:
+                thread_stack.close(opened)
+            elif type(opened) is Span:
+                opened.end()
+        except Exception as error:  # noqa: BLE001 - as in `quiet`
+            failed("close", error)
 
     @quiet
     def event(self, args: tuple[Any, ...] = (), named: Mapping[str, Any] = _NOTHING) -> object:
         """Give what to write in a call with these arguments, None if it says nothing valid."""
         return self._event(args, named)
-
-    @quiet
-    def _enter(self) -> None:
-        opened = self._open((), _NOTHING)
-        if opened is not None:
-            self._opened.append(opened)
-
-    @quiet
-    def _exit(self) -> None:
-        """Close what is innermost on this thread; if nothing of ours is, what was opened last."""
-        opened = thread_stack.innermost(self._opened) or self._opened[-1]
-        self._opened.remove(opened)
-        self.close(opened)
 
     @quiet
     def _start(self) -> Span | None:
@@ -137,12 +139,6 @@ class LiveMarker(Marker):
         event = self._event((), _NOTHING)
         if event is not None:
             HERE.tool.mark(event)
-
-    def _open(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Opened | Span | None:
-        event = self._event(args, named)
-        if event is None:
-            return None
-        return Span(HERE.tool, event) if self.whole else thread_stack.push(event)
 
     def _event(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> object:
         tool, fixed = HERE.tool, self._fixed
@@ -159,7 +155,7 @@ class LiveMarker(Marker):
             key, produces, consumes, *values = given
             facts = list(zip(self._facts, values, strict=True))
             payload = self._payload(key, facts)
-            tail = wording.tail(level, head, wording.facts(facts, produces, consumes))
+            tail = wording.tail(wording.facts(facts, produces, consumes))
             event = tool.event(level, head, payload, tail)
         if not varies:
             self._fixed = tool, event

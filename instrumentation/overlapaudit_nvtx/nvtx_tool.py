@@ -62,6 +62,7 @@ class NvtxTool:
             self._attributes(DOMAIN, 0, None)
         except TypeError:
             self._before = ()  # up to 0.2.13 an event does not know its domain
+        self._push, self._pop = library.push_range, library.pop_range
         self._layout: PlainText | None = find_layout(self._attributes)
 
     def has_listener(self) -> bool:
@@ -88,15 +89,15 @@ class NvtxTool:
 
     def push(self, event: Any) -> None:
         """Open a range on this thread."""
-        self._library.push_range(event.attributes, self._handle)
+        self._push(event.attributes, self._handle)
+
+    def pop(self) -> None:
+        """Close the innermost range of this thread."""
+        self._pop(self._handle)
 
     def mark(self, event: Any) -> None:
         """Write a moment."""
         self._library.mark(event.attributes, self._handle)
-
-    def pop(self) -> None:
-        """Close the innermost range of this thread."""
-        self._library.pop_range(self._handle)
 
     def start(self, event: Any) -> Any:
         """Open a range that may end on another thread."""

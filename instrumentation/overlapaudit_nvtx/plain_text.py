@@ -34,6 +34,16 @@ class _Attributes(ctypes.Structure):
     )
 
 
+class _Text(ctypes.Structure):
+    """The same structure, of which the message is written as text."""
+
+    _fields_ = (
+        ("before", ctypes.c_char * _Attributes.message_type.offset),
+        ("message_type", ctypes.c_int32),
+        ("message", ctypes.c_char_p),
+    )
+
+
 class PlainText:
     """Where the structure lies in an `EventAttributes` of this nvtx."""
 
@@ -46,11 +56,10 @@ class PlainText:
 
     def write(self, attributes: Any, text: str) -> object:
         """Make `text` the message; what this gives must live as long as the attributes."""
-        buffer = ctypes.create_string_buffer(text.encode("utf-8", "replace"))
-        structure = self._of(attributes)
-        structure.message_type = _ASCII  # tools take it as UTF-8, as they do registered strings
-        structure.message = ctypes.addressof(buffer)
-        return buffer
+        written = _Text.from_address(id(attributes) + self._offset)
+        written.message = text.encode("utf-8", "replace")
+        written.message_type = _ASCII  # tools take it as UTF-8, as they do registered strings
+        return written
 
     def _of(self, attributes: Any) -> _Attributes:
         return _Attributes.from_address(id(attributes) + self._offset)

@@ -65,7 +65,10 @@ def innermost(ranges: Sequence[object]) -> Opened | None:
 
     What a suspended body has put aside does not lie there: it is still that body's to close.
     """
-    return next((one for one in reversed(_THREADS.opened) if one in ranges), None)
+    for opened in reversed(_THREADS.opened):
+        if opened in ranges:
+            return opened
+    return None
 
 
 def park(own: Opened) -> list[Opened]:

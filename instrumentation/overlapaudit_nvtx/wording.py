@@ -5,17 +5,22 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Iterable
-from typing import SupportsIndex, cast
+from itertools import islice
+from typing import Final, SupportsIndex, cast
 
 from overlapaudit_nvtx.complaints import say_once
 from overlapaudit_nvtx.vocabulary import PHASES, Fact, format_message
 
 Facts = tuple[tuple[str, str], ...]
 
+NOTHING: Final = ()  # there is one empty tuple alone, so that it is known by what it is
 _LARGEST = 2**63 - 1
 _LONGEST = 200  # characters of one value; request ids are shorter
+_MOST_DATA = 64  # names of data in one message
 _HEADS: dict[tuple[str, object], str] = {}
 _MOST_HEADS = 1024  # stages of mechanisms are open, but few
+_PRODUCES, _CONSUMES = Fact.PRODUCES.value, Fact.CONSUMES.value
+_USUAL = frozenset(fact.value for fact in Fact)
 _NOT_IN_STAGE = re.compile(r"[^a-z0-9_.]+")
 _NOT_IN_KEY = re.compile(r"[^a-z0-9_]+")
 # The characters that the vocabulary refuses in a value, and halves of surrogate pairs, which no
@@ -51,8 +56,9 @@ def number(key: object) -> int | None:
 
 def value(given: object) -> str:
     """Give the text of a value, without what a message cannot hold."""
-    text = given if type(given) is str else str(given)
-    return _NOT_IN_VALUE.sub("_", text[:_LONGEST])
+    kind = type(given)
+    text = str(given)[:_LONGEST]
+    return text if kind is int else _NOT_IN_VALUE.sub("_", text)
 
 
 def facts(
@@ -61,22 +67,18 @@ def facts(
     """Give facts in order: those by name, then what is produced, then what is consumed."""
     found: list[tuple[str, str]] = []
     for name, given in named:
-        key = _NOT_IN_KEY.sub("_", name.lower()).strip("_0123456789")
-        if name != key:
-            say_once(f"fact {name[:40]}", "the name of a fact is small letters, digits and _")
+        key = name if name in _USUAL else _key(name)
         if key and given is not None:
             found.append((key, value(given)))
-    found += [(Fact.PRODUCES.value, value(one)) for one in _several(produces)]
-    found += [(Fact.CONSUMES.value, value(one)) for one in _several(consumes)]
+    for key, several in ((_PRODUCES, produces), (_CONSUMES, consumes)):
+        if several is not NOTHING:
+            found += [(key, value(one)) for one in _several(several)]
     return tuple(found)
 
 
-def tail(level: str, phase_head: str, pairs: Facts) -> str:
-    """Give the bar and what follows it in a message, empty where there are no facts."""
-    if not pairs:
-        return ""
-    phase = phase_head.partition(".")[2]
-    return format_message(level, phase, pairs)[len(phase_head) :]
+def tail(pairs: Facts) -> str:
+    """Give the bar and what follows it in a message, as `format_message` would of clean facts."""
+    return "|" + ",".join([f"{key}={text}" for key, text in pairs]) if pairs else ""
 
 
 def _head(level: str, phase: object) -> str | None:
@@ -94,10 +96,17 @@ def _head(level: str, phase: object) -> str | None:
         return None
 
 
+def _key(name: str) -> str:
+    key = _NOT_IN_KEY.sub("_", name.lower()).lstrip("_0123456789")
+    if name != key:
+        say_once(f"fact {name[:40]}", "the name of a fact is small letters, digits and _")
+    return key
+
+
 def _several(given: object) -> Iterable[object]:
     """Take one string or several."""
     if given is None:
         return ()
     if isinstance(given, str) or not isinstance(given, Iterable):
         return (given,)
-    return cast(Iterable[object], given)
+    return islice(cast(Iterable[object], given), _MOST_DATA)

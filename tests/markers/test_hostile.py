@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from typing import Any, NoReturn
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from overlapaudit_nvtx import cache, iteration, layer, mark, mech, request, switches
-from overlapaudit_nvtx.vocabulary import parse_message
+from overlapaudit_nvtx import cache, iteration, layer, mark, mech, request, switches, wording
+from overlapaudit_nvtx.vocabulary import format_message, parse_message
 from tests.markers.recorder import Recorder
 
 
@@ -77,6 +80,24 @@ def test_words_are_cleaned_and_it_is_said_once(tool: Recorder, complained: list[
         "no phase 'norm' of layer: attn, tp_comm, gate, dispatch, expert, combine, shared;"
         " the marker is left out"
     )
+
+
+def test_data_without_end_is_cut(tool: Recorder) -> None:
+    layer("attn", produces=map(str, itertools.count())).mark()
+    (line,) = tool.take()
+    assert line.count("produces=") == 64
+
+
+def test_names_of_facts_that_are_right_stay(tool: Recorder, complained: list[str]) -> None:
+    layer("attn", rank2=5, k_v_=6).mark()
+    assert tool.take() == ["mark layer.attn|rank2=5,k_v_=6"]
+    assert complained == []
+
+
+@given(st.lists(st.tuples(st.text(), st.one_of(st.text(), st.integers()))))
+def test_facts_are_written_as_the_vocabulary_writes_them(pairs: list[tuple[str, Any]]) -> None:
+    clean = wording.facts(pairs)
+    assert f"layer.attn{wording.tail(clean)}" == format_message("layer", "attn", clean)
 
 
 def test_numbers_are_those_of_a_payload(tool: Recorder) -> None:
