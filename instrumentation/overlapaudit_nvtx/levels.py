@@ -19,6 +19,7 @@ Number: TypeAlias = int | Callable[..., int | None] | None
 Data: TypeAlias = str | Iterable[str] | Callable[..., str | Iterable[str]]
 Fact: TypeAlias = str | int | Callable[..., str | int | None] | None
 
+_exact = quiet(exact)
 _LAYER: Final = SWITCHES[Level.LAYER.value]
 _ITERATION: Final = SWITCHES[Level.ITERATION.value]
 _CACHE: Final = SWITCHES[Level.CACHE.value]
@@ -166,7 +167,7 @@ def mark(level: str, phase: str, key: Number | str = None, **facts: Fact) -> Non
     """
     if HERE.deaf:
         return
-    switch = SWITCHES.get(level if type(level) is str else exact(level))
+    switch = SWITCHES.get(level if type(level) is str else _exact(level) or "")
     if switch is None:
         say_once("mark", f"mark takes one of {', '.join(SWITCHES)} first; the mark is left out")
     elif switch.on:

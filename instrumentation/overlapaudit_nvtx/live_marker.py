@@ -17,6 +17,7 @@ from overlapaudit_nvtx.tool import HERE, Tool
 from overlapaudit_nvtx.vocabulary import Fact, Level
 from overlapaudit_nvtx.wrapping import wrap
 
+_wrap = quiet(wrap)
 _NOTHING: Final[Mapping[str, Any]] = {}
 # The ranges that `async with` has open in this task, the innermost first.
 _OF_TASK: ContextVar[tuple[tuple[Marker, Span], ...]] = ContextVar("_OF_TASK", default=())
@@ -47,8 +48,8 @@ class LiveMarker(Marker):
 
     def __call__(self, function: F) -> F:
         """Wrap the function according to its kind."""
-        wrapped: F = wrap(self, function)
-        return wrapped
+        wrapped: F | None = _wrap(self, function)
+        return function if wrapped is None else wrapped
 
     def __enter__(self) -> Marker:
         """Open a range, if its level is on."""
@@ -65,12 +66,8 @@ class LiveMarker(Marker):
         trace: TracebackType | None,
     ) -> None:
         """Close it, if one was opened."""
-        mine = self._opened
-        if mine:
-            # What is innermost on this thread; if nothing of ours is, what was opened last.
-            opened = thread_stack.innermost(mine) or mine[-1]
-            mine.remove(opened)
-            self.close(opened)
+        if self._opened:
+            self._exit()
 
     async def __aenter__(self) -> Marker:
         """Open a start/end range: other tasks may run before it is closed."""
@@ -102,7 +99,7 @@ class LiveMarker(Marker):
         if self.switch.on:
             self._mark()
 
-    # These two are what an enabled marker costs: `quiet` around them would double it.
+    # These are what an enabled marker costs: `quiet` around each would double it.
 
     def open(self, args: tuple[Any, ...] = (), named: Mapping[str, Any] = _NOTHING) -> Any:
         """Open the range of one call and give what `close` takes, None if there is none."""
@@ -123,6 +120,15 @@ class LiveMarker(Marker):
                 opened.end()
         except Exception as error:  # noqa: BLE001 - as in `quiet`
             failed("close", error)
+
+    def _exit(self) -> None:
+        try:
+            # What is innermost on this thread; if nothing of ours is, what was opened last.
+            opened = thread_stack.innermost(self._opened) or self._opened[-1]
+            self._opened.remove(opened)
+        except (IndexError, ValueError):
+            return  # another thread was faster
+        self.close(opened)
 
     @quiet
     def event(self, args: tuple[Any, ...] = (), named: Mapping[str, Any] = _NOTHING) -> object:

@@ -69,7 +69,7 @@ def capturing(*levels: str) -> Generator[None, None, None]:
     For the capture of CUDA graphs: profilers know the nodes of a graph by the ranges that were
     open when they were captured, and a capture happens once, maybe while levels are off.
     """
-    chosen = _switches(levels or ("layer", "mech"))
+    chosen = _switches(levels or ("layer", "mech")) or []
     _capture(chosen, 1)
     try:
         yield
@@ -105,13 +105,13 @@ def _asked(text: str | None) -> tuple[str, ...]:
     return tuple(word for word in LEVELS if word in words)
 
 
-@quiet
 def _want(levels: Iterable[object], wanted: bool) -> None:
-    for switch in _switches(levels):
+    for switch in _switches(levels) or ():
         switch.wanted = wanted
     _settle()
 
 
+@quiet
 def _switches(levels: Iterable[object]) -> list[Switch]:
     names = [exact(one) for one in levels]
     if not names or "all" in names:

@@ -10,7 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlapaudit_nvtx import cache, iteration, layer, mark, mech, request, switches, wording
+from overlapaudit_nvtx import (
+    cache,
+    capturing,
+    disable,
+    enable,
+    iteration,
+    layer,
+    mark,
+    mech,
+    request,
+    switches,
+    wording,
+)
 from overlapaudit_nvtx.vocabulary import format_message, parse_message
 from tests.markers.recorder import Recorder
 
@@ -25,12 +37,28 @@ class Hostile:
     __iter__ = __format__ = _fail  # type: ignore[assignment]
 
 
+class Worse(Hostile):
+    """And not even its class can be asked for."""
+
+    @property
+    def __class__(self) -> NoReturn:  # type: ignore[override]
+        self._fail()
+
+
 HOSTILE: Any = Hostile()
 ODD: list[Any] = [HOSTILE, None, "", "no such", b"x", 3, 2.5, [], {}, ["a"], "\ud800", "a" * 9999]
 
 
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
 def test_odd_arguments_are_survived(tool: Recorder, odd: Any) -> None:
+    use_everywhere(tool, odd)
+
+
+def test_the_worst_arguments_are_survived(tool: Recorder) -> None:
+    use_everywhere(tool, Worse())
+
+
+def use_everywhere(tool: Recorder, odd: Any) -> None:
     for make in (layer, iteration, cache, mech):
         for marker in (
             make(odd),
@@ -46,6 +74,11 @@ def test_odd_arguments_are_survived(tool: Recorder, odd: Any) -> None:
             marker.start().end()
             marker.mark()
     mark(odd, odd, odd)
+    enable(odd)
+    with capturing(odd):
+        disable(odd)
+        enable()
+    layer("attn")(odd)
     mark("cache", "lookup", odd, more=odd)
     for one in (request(odd), request(7)):
         one.start(odd)
