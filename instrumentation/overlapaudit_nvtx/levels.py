@@ -9,10 +9,10 @@ from overlapaudit_nvtx.compiling import COMPILER
 from overlapaudit_nvtx.complaints import quiet, say_once
 from overlapaudit_nvtx.live_marker import LiveMarker
 from overlapaudit_nvtx.marker import Marker
-from overlapaudit_nvtx.switches import SWITCHES
+from overlapaudit_nvtx.switches import SWITCHES, Switch
 from overlapaudit_nvtx.tool import HERE
 from overlapaudit_nvtx.vocabulary import Level
-from overlapaudit_nvtx.wording import exact
+from overlapaudit_nvtx.wording import NOTHING, exact
 
 # Of a decorator, any of these may be a function of the call's arguments instead.
 Number: TypeAlias = int | Callable[..., int | None] | None
@@ -54,20 +54,9 @@ def layer(
     """
     if HERE.deaf:
         return Marker()
-    if not facts and not whole:
-        try:
-            # One that was made before cannot be entered in code that torch.compile traces.
-            found = (
-                None if COMPILER.is_tracing() else _LAYERS.get((phase, index, produces, consumes))
-            )
-        except Exception:  # noqa: BLE001 - lists have no hash, and what has one may be hostile
-            found = None
-        if found is not None:
-            return found
-    made = LiveMarker(_LAYER, phase, index, (produces, consumes), facts, whole)
-    if not facts and not whole:
-        _keep(_LAYERS, made, phase, index, produces, consumes)
-    return made
+    if facts or whole:
+        return LiveMarker(_LAYER, phase, index, (produces, consumes), facts, whole)
+    return _once(_LAYERS, _LAYER, phase, index, produces, consumes)
 
 
 def mech(
@@ -91,20 +80,9 @@ def mech(
     """
     if HERE.deaf:
         return Marker()
-    if not facts and not whole:
-        try:
-            # One that was made before cannot be entered in code that torch.compile traces.
-            found = (
-                None if COMPILER.is_tracing() else _MECHS.get((stage, value, produces, consumes))
-            )
-        except Exception:  # noqa: BLE001 - as in `layer`
-            found = None
-        if found is not None:
-            return found
-    made = LiveMarker(_MECH, stage, value, (produces, consumes), facts, whole)
-    if not facts and not whole:
-        _keep(_MECHS, made, stage, value, produces, consumes)
-    return made
+    if facts or whole:
+        return LiveMarker(_MECH, stage, value, (produces, consumes), facts, whole)
+    return _once(_MECHS, _MECH, stage, value, produces, consumes)
 
 
 def iteration(
@@ -174,12 +152,36 @@ def mark(level: str, phase: str, key: Number | str = None, **facts: Fact) -> Non
         LiveMarker(switch, phase, key, facts=facts).mark()
 
 
+def _once(
+    made: dict[Any, LiveMarker],
+    switch: Switch,
+    phase: str,
+    key: Number,
+    produces: Data,
+    consumes: Data,
+) -> LiveMarker:
+    """Give the marker of these words, the same one each time if they are plain."""
+    marker: LiveMarker | None = None
+    words = phase, key, produces, consumes
+    # One that was made before cannot be entered in code that torch.compile traces.
+    traced = COMPILER.is_tracing()
+    if not traced:
+        try:
+            marker = made.get(words)
+        except Exception:  # noqa: BLE001 - lists have no hash, and what has one may be hostile
+            marker = None
+    if marker is None:
+        marker = LiveMarker(switch, phase, key, (produces, consumes))
+        if not traced:
+            _keep(made, marker, words)
+    return marker
+
+
 @quiet
-def _keep(made: dict[Any, LiveMarker], marker: LiveMarker, *words: object) -> None:
+def _keep(made: dict[Any, LiveMarker], marker: LiveMarker, words: tuple[object, ...]) -> None:
     """Keep a marker for the next call with these words, if they are plain and few."""
-    if _LAYER.on or _MECH.on:
-        COMPILER.notice()
-    if all(type(word) in _PLAIN or (type(word) is tuple and not word) for word in words):
+    COMPILER.notice()
+    if all(type(word) in _PLAIN or word is NOTHING for word in words):
         if len(made) >= _MOST_MADE:
             made.clear()
         made[words] = marker
